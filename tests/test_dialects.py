@@ -323,6 +323,7 @@ FOREIGN = {
     "CIF": "data_water\n_cell_length_a 5.0\nloop_\n_atom_site_label\nO\n",
     "mol2": "@<TRIPOS>MOLECULE\nwater\n 3 2\n",
     "VASP": "water\n1.0\n 10.0 0.0 0.0\n 0.0 10.0 0.0\n 0.0 0.0 10.0\nO H\n1 2\nCartesian\n 0 0 0\n",
+    "Molden": "[Molden Format]\n[Atoms] AU\nO 1 8 0 0 0\n",
     "JSON": '{"schema_name": "qcschema_input"}\n',
     "Python": "from pyscf import gto\nmol = gto.M(atom='O 0 0 0')\n",
     "cube": "water\nSCF density\n 2 0.0 0.0 0.0\n 4 0.1 0.0 0.0\n 4 0.0 0.1 0.0\n 4 0.0 0.0 0.1\n 8 8.0 0.0 0.0 0.0\n",

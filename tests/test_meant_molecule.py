@@ -105,7 +105,11 @@ def test_remarks_behind_atoms_warn(remark, about):
         assert molecule(f"He 0 0 0 # {remark}\nHe 0 0 3", "sto-3g").charge == 0
 
 
-@pytest.mark.parametrize("text", ["H 0 0 0 # bohr\nH 0 0 1.4", "H 0 0 0; H 0 0 1.4; # (a.u.)", "H # bohr\nH 1 1.4"])
+@pytest.mark.parametrize(
+    "text",
+    ["2\n\nH 0 0 0 # bohr\nH 0 0 1.4", "H 0 0 0 # bohr\nH 0 0 1.4"]
+    + ["H 0 0 0; H 0 0 1.4; # (a.u.)", "H # bohr\nH 1 1.4"],
+)
 def test_units_behind_atoms_count(text):
     with pytest.raises(InputError, match="says that it is in bohr"):
         molecule(text, "sto-3g")

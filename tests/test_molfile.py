@@ -27,6 +27,8 @@ HYDROXIDE = [("O", 0, 0, 0), ("H", 0, 0, 0.97)]
         ("M  CHG  2   1   2   2  -1\nM  RAD  1   1   3\n", None, 1, 2),
         ("", [5, 0], -1, 0),
         ("", [4, 0], 0, 1),
+        ("M  RAD  2   1   2   2   0\n", None, 0, 1),
+        ("M  CHG  1   1  -1\nM  END\n> <note>\nM  CHG  1   2  -3\n", None, -1, 0),  # data behind the end
         ("M  CHG  1   1  -1\n", [3, 0], -1, 0),  # the codes of the atoms do not count beside it
     ],
 )
@@ -64,6 +66,8 @@ def test_records_of_an_sd_file(tmp_path):
         (record(HYDROXIDE, "M  CHG  1   1  x1\n"), "not made of whole numbers"),
         (record(HYDROXIDE) + "$$$$\n" + record(HYDROXIDE), "holds several molecules; name one as FILE@0"),
         (record([("Q", 0, 0, 0)]), "Q"),
+        (record(HYDROXIDE, "M  CHG  1   1  -1\nM  CHG  1   1  -1\n"), "an atom that has been named"),
+        (record(HYDROXIDE, "M  RAD  1   1   9\n"), "1 to 3 expected"),
     ],
 )
 def test_what_is_refused(tmp_path, text, match):

@@ -11,12 +11,12 @@ _ADVICE = f"write its atoms into {_READ}"
 
 _KINDS = {
     "a saved result, or another binary file of HDF5": r"\A(?:dftfd sealed HDF5|.HDF\r\n)",
-    "a JSON document": r"\A\s*[{\[]",
+    "a JSON document": r"\A\s*(?:\{|\[\s*[{\[\"])",
     "an output of Gaussian": r"^ ?Entering Gaussian System|^ Gaussian, Inc\.",
     "an output of ORCA": r"^[ \t]*\* O   R   C   A \*",
     "an output of Psi4": r"^[ \t]*Psi4: An Open-Source",
     "a Gaussian cube file": r"\A[^\n]*\n[^\n]*\n *-?[0-9]+( +-?[0-9.]+){3,4} *\n( *-?[0-9]+( +-?[0-9.]+){3} *\n){3}",
-    "a Molden file": r"\A\s*\[molden format\]",
+    "a Molden file": r"\A\s*\[(?:molden format|atoms)\]",
     "a Molpro input": r"^[ \t]*geometry\s*=\s*\{",
     "a CP2K input": r"^[ \t]*&(?:global|force_eval|coord|motion|subsys)\b",
     "an input of ORCA": r"^[ \t]*![^\n]*|^[ \t]*\*\s*(?:xyz|xyzfile|int|gzmt)\b"

@@ -113,10 +113,7 @@ def _parse_entries(lines, source) -> Geometry:
     rows = fields([entry.replace("=", " = ") for _, entry in entries], [f"{source}, line {n}" for n, _ in entries])
     remarks = " ; ".join(line.strip(" \t#") for line in lines if line.lstrip().startswith("#"))
     said = said_in(remarks, source)
-    behind = [line.partition("#")[2] for line in lines if line.lstrip()[:1] != "#"]
-    said["mentions"] = said_behind(behind) | said["mentions"]
-    units = {unit for remark in behind if (unit := unit_of(remark.strip(), source))}
-    said["unit"] = said.get("unit") or ("bohr" if "bohr" in units else next(iter(units), None))
+    _add_remarks(said, (line.partition("#")[2] for line in lines if line.lstrip()[:1] != "#"), source)
     if is_zmatrix(rows):
         return replace(_named(cartesian(rows, source)), **said)
     atoms: list = []
@@ -239,7 +236,17 @@ def _parse_xyz(lines, first, source):
     refuse_types(comment, rows, source)
     said = said_in(comment, source)
     columns = {about: name for about, name in said_of_columns(comment, rows).items() if about not in said}
-    return replace(_collect(atoms), **said | {"mentions": columns | said["mentions"]})
+    said["mentions"] = columns | said["mentions"]
+    _add_remarks(said, (line.partition("#")[2] for line in body), source)
+    return replace(_collect(atoms), **said)
+
+
+def _add_remarks(said, remarks, source):
+    """Adds what remarks behind atoms mention of charge and spin, and the unit that they name, bohr before angstrom."""
+    remarks = [remark.strip() for remark in remarks if remark.strip()]
+    said["mentions"] = said_behind(remarks) | said["mentions"]
+    units = {unit for remark in remarks if (unit := unit_of(remark, source))}
+    said["unit"] = said.get("unit") or next((unit for unit in ("bohr", "angstrom") if unit in units), None)
 
 
 def _count_error(lines, first, count, found, source):

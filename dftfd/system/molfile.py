@@ -47,6 +47,7 @@ def atoms_of(lines, source: str) -> tuple[list[tuple[str, list[float]]], int, in
         atoms.append((line[31:34].strip(), position))
         codes.append(whole(line[36:39].strip()) or 0)
     tail = lines[4 + int(count) :]
+    tail = tail[: next((k for k, line in enumerate(tail) if line.split() == ["M", "END"]), len(tail))]
     if tail and _is_line_of_atom(tail[0]):
         raise InputError(f"{source}, line 4: counts {count} atoms, but {shown(tail[0].strip())} follows as one more.")
     if len(atoms) > 1 and lines[1][20:22] == "2D":
@@ -64,7 +65,9 @@ def atoms_of(lines, source: str) -> tuple[list[tuple[str, list[float]]], int, in
     if charges is None and radicals is None:
         spin = codes.count(_DOUBLET)
         return atoms, sum(_OLD_CHARGES.get(code, 0) for code in codes), spin or None
-    return atoms, sum(charges or ()), sum(value - 1 for value in radicals) if radicals else None
+    if radicals and not set(radicals) <= set(range(4)):
+        raise InputError(f"{source}: radicals M  RAD of {shown(radicals)}; 1 to 3 expected, singlet, doublet, triplet.")
+    return atoms, sum(charges or ()), sum(max(value - 1, 0) for value in radicals) if radicals else None
 
 
 def titles(lines) -> list[str]:
@@ -103,6 +106,7 @@ def _lacks_hydrogens(lines, n_atoms, symbols, codes) -> bool:
 def _property(lines, n_atoms, name, source) -> list[int] | None:
     """The values of lines such as 'M  CHG  2   1   1   5  -1'; None without any."""
     values: list[int] = []
+    atoms: set[int] = set()
     there = [line for line in lines if line.split()[:2] == ["M", name]]
     for line in there:
         words = line.split()[2:]
@@ -111,6 +115,9 @@ def _property(lines, n_atoms, name, source) -> list[int] | None:
             raise InputError(f"{source}: {shown(line)} is not made of whole numbers, a count and so many pairs.")
         if not all(1 <= atom <= n_atoms for atom in numbers[1::2]):
             raise InputError(f"{source}: {shown(line)} names an atom that is not there; 1 to {n_atoms} are.")
+        if len(set(numbers[1::2]) | atoms) < numbers[0] + len(atoms):
+            raise InputError(f"{source}: {shown(line)} names an atom that has been named; one value for each expected.")
+        atoms.update(numbers[1::2])
         values += numbers[2::2]
     return values if there else None
 

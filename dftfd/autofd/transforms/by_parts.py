@@ -67,8 +67,8 @@ def check(functional: Callable, f: Function, bumps: int = 4, seed: int = 0) -> B
     """
     if not isinstance(f, Function) or not f.domains or any(d.points is None for d in f.domains):
         raise SignatureError(f"check(E, f) takes a Function on spaces with points and weights, {f!r} found.")
-    bumps = whole(1, 1000).checked("bumps", bumps, SignatureError)
-    rng = np.random.default_rng(whole(0).checked("seed", seed, SignatureError))
+    bumps = whole(1, 1000).checked("bumps", bumps)
+    rng = np.random.default_rng(whole(0).checked("seed", seed))
     directions = [_bump(f, rng) for _ in range(bumps)]
     gradient = grad(functional)(f)
     derivatives = np.array([float(jvp(functional, (f,), (df,))[1]) for df in directions])
