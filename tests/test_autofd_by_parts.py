@@ -9,7 +9,7 @@ import pytest
 
 import dftfd.autofd as fd
 from dftfd.autofd.core.measure import unknown_slope
-from dftfd.errors import InputError, InputWarning, SignatureError
+from dftfd.errors import InputWarning, SignatureError
 
 
 def gauss(n, a, b):
@@ -141,7 +141,7 @@ def test_check_judges_no_quadrature_of_one_node_a_bump(n):
 
 @pytest.mark.parametrize("wrong", [{"bumps": 0}, {"bumps": 1.5}, {"seed": -1}, {"seed": "x"}])
 def test_options_of_check_are_whole_numbers(wrong):
-    with pytest.raises(InputError, match="a whole number"):
+    with pytest.raises(SignatureError, match="a whole number"):
         fd.check(stiffness_of_r, fd.function(lambda r: jnp.exp(-r), radial_of(5)), **wrong)
 
 

@@ -275,6 +275,15 @@ def test_masses_and_fragments_of_qcschema(fields, match, tmp_path):
                 read_input(tmp_path / "a.json")
 
 
+@pytest.mark.parametrize("fields", [{"charge": -1}, {"model": {"method": "pbe", "basis": "sto-3g", "ecp": "x"}}])
+def test_fields_of_qcschema_that_are_none_are_refused(fields, tmp_path):
+    atoms = {"symbols": ["O", "O"], "geometry": [0, 0, 0, 0, 0, 2.3]}
+    document = {"driver": "energy", "model": {"method": "pbe", "basis": "sto-3g"}, "molecule": atoms}
+    (tmp_path / "a.json").write_text(json.dumps(document | fields))
+    with pytest.raises(InputError, match="has no option"):
+        read_input(tmp_path / "a.json")
+
+
 def test_names_of_a_zmatrix_differ_by_more_than_case():
     with pytest.raises(InputError, match="'R' and 'r'"):
         molecule("O\nH 1 R\nH 1 r 2 104\nR = 0.96\nr = 1.2", "sto-3g")

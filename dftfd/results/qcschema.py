@@ -35,6 +35,11 @@ _MOLECULE = (
     "fragment_charges fragment_multiplicities fix_com fix_orientation fix_symmetry provenance id extras"
 ).split()
 """Fields of a molecule in QCSchema; another one may be a charge by another name."""
+_DOCUMENT = (
+    "schema_name schema_version id molecule driver model keywords protocols extras provenance "
+    "properties wavefunction return_result stdout stderr native_files success error"
+).split()
+"""Fields of an AtomicInput, and of an AtomicResult, which may be sent back."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,8 @@ def read_input(path) -> Request:
             f"{where}: keywords must be a mapping of options of run_scf without {', '.join(DECIDED)}; "
             f"{shown(keywords)} was given."
         )
+    refuse_unknown(where, document, _DOCUMENT)
+    refuse_unknown(f"{where}, model", model, ("method", "basis"))
     functional, basis = (_field(model, name, str, f"{where}, model") for name in ("method", "basis"))
     atoms = _molecule_arguments(molecule, f"{where}, molecule")
     return Request(atoms | {"basis": basis}, {"xc": functional} | keywords, driver)

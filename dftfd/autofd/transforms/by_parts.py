@@ -7,6 +7,7 @@ quadrature is too coarse, or where a rule is wrong.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +22,6 @@ from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.transforms.gradients import grad, jvp
 from dftfd.autofd.transforms.transposition import pairing
 from dftfd.errors import SignatureError
-from dftfd.runtime.arguments import whole
 
 POWER, WIDEST, FEWEST, AGREE = 3, 3, 3, 0.05
 """Bumps are (1 - u^2)^POWER with FEWEST nodes a coordinate, one of so many of the widest is drawn; up to AGREE of the
@@ -61,14 +61,16 @@ class ByParts:
 def check(functional: Callable, f: Function, bumps: int = 4, seed: int = 0) -> ByParts:
     """<grad E, df> beside dE for random bumps df, of a functional E of one function f.
 
-    bumps: how many, 1 to 1000.   seed: of their places, widths and signs. They vanish, with two derivatives, at the
+    bumps: how many.   seed: of their places, widths and signs. They vanish, with two derivatives, at the
     ends of their supports, which lie inside of the quadrature's points. Large differences of both sides on a quadrature
     that is fine enough say that the measure of a space is another one: `remarks` says of which.
     """
     if not isinstance(f, Function) or not f.domains or any(d.points is None for d in f.domains):
         raise SignatureError(f"check(E, f) takes a Function on spaces with points and weights, {f!r} found.")
-    bumps = whole(1, 1000).checked("bumps", bumps)
-    rng = np.random.default_rng(whole(0).checked("seed", seed))
+    for name, value, least in (("bumps", bumps, 1), ("seed", seed, 0)):
+        if isinstance(value, bool) or not isinstance(value, Integral) or not least <= value:
+            raise SignatureError(f"{name}={value!r}: a whole number of at least {least} expected.")
+    rng = np.random.default_rng(seed)
     directions = [_bump(f, rng) for _ in range(bumps)]
     gradient = grad(functional)(f)
     derivatives = np.array([float(jvp(functional, (f,), (df,))[1]) for df in directions])
