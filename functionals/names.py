@@ -342,7 +342,8 @@ def _combined(name):
 
     Exchange alone is PySCF's reading of 'lda' or 'b88'. UnsupportedError for a name that promises a correction.
     """
-    is_full = name.startswith(catalogue.PREFIX) or bool(_FULL.match(name))
+    plain = name.removeprefix(catalogue.PREFIX)
+    is_full = bool(_FULL.match(plain))
     found = _find(name, "xc")
     if found is None:
         found, correlation = _find(name, "x"), _find(name, "c")
@@ -351,7 +352,7 @@ def _combined(name):
                 f"{name!r} is correlation alone: write ',{name}' for it, or an exchange functional before the comma, "
                 f"as in 'b88,{name}'."
             )
-        alone = is_full or name in _EXCHANGE_ALONE
+        alone = is_full or plain in _EXCHANGE_ALONE
         if (
             found is not None
             and correlation is not None

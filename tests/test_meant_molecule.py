@@ -395,3 +395,11 @@ def test_sums_that_are_no_functional_of_one_exchange_warn(xc, shares):
         warn_about_functional(xc, functional, grid)
     for meant in ("0.25*HF + 0.75*PBE, PBE", "0.5*PBE + 0.5*BLYP", "0.75*gga_x_pbe + gga_c_pbe", "pbe + vv10", "hse06"):
         warn_about_functional(meant, get_functional(meant), grid)
+
+
+@pytest.mark.parametrize("name", ["pbe", "m06_2x", "pw91"])
+def test_short_names_behind_libxc_keep_their_correlation(name):
+    """libxc:pbe was exchange alone, silently."""
+    kinds = lambda text: sorted(term.kind for _, term in get_functional(text).terms)
+    assert kinds(f"libxc:{name}") == kinds(name) == ["c", "x"]
+    assert kinds("libxc:gga_x_pbe") == ["x"] and kinds("libxc:pbe,") == ["x"] and kinds(",libxc:pbe") == ["c"]
