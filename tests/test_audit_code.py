@@ -89,6 +89,7 @@ class Toy(Fixed):
 
     def _hessian(self, s):
         """Sixth-order differences of the forces, two hundred times as fine as the audit's."""
+        s = s.but(charges=s.charges[:0]) if self.fault == "no charges in hessian" else s
         found = np.zeros((*s.positions.shape, *s.positions.shape))
         for index in np.ndindex(s.positions.shape):
             step = np.zeros(s.positions.shape)
@@ -178,10 +179,33 @@ def test_planted_faults_are_recognised(toy, check, molecule, pattern):
 
 @pytest.mark.parametrize(
     ("fault", "check"),
-    [("order", "order of atoms"), ("pairs", "size consistency"), ("guess", "restart"), ("oxygen", "net force")],
+    [
+        ("no charges in hessian", "Hessian beside charges"),
+        ("order", "order of atoms"),
+        ("pairs", "size consistency"),
+        ("guess", "restart"),
+        ("oxygen", "net force"),
+    ],
 )
 def test_what_has_to_be_equal_is_not(fault, check):
     assert found_by(Toy(fault), check).verdict == INCONSISTENT
+
+
+@pytest.mark.parametrize("fault", ["", "factor two in polarizability_derivatives"])
+def test_raman(fault):
+    """Polarisabilities that are a sum of x x^T, with derivatives by hand, and with twice these."""
+
+    class Polar(Toy):
+        offers = Toy.offers | {"polarizability", "polarizability_derivatives"}
+
+        def _polarizability(self, s):
+            return s.positions.T @ s.positions
+
+        def _polarizability_derivatives(self, s):
+            half = np.einsum("ki,aj->akij", np.eye(3), s.positions)
+            return half + half.swapaxes(2, 3)
+
+    assert found_by(Polar(fault), "Raman").pattern == ("factor two" if fault else "")
 
 
 @pytest.mark.parametrize("fault", ["noise", "noisy forces"])

@@ -19,13 +19,15 @@ QUANTITIES = {
     "dipole": "e bohr",
     "polarizability": "bohr^3",
     "dipole_derivatives": "e",
+    "polarizability_derivatives": "bohr^2",
     "infrared": "km/mol",
     "charge_forces": "hartree/bohr",
     "restarted": "hartree",
     "reloaded": "hartree",
 }
 """What a target may offer, with its unit. Shapes: (), (atom, 3), (atom, 3, atom, 3), (3,), (3, 3), (atom, 3, 3) with
-the dipole's component last, (mode,), (charge, 3), and two energies: from stored orbitals, from a stored result."""
+the dipole's component last, (atom, 3, 3, 3), (mode,), (charge, 3), and two energies: from stored orbitals, from a
+stored result."""
 
 CONDITIONS = ("spin", "field", "charges", "state")
 """What a target may be asked under: open shells, an electric field, point charges, excited states."""
@@ -99,6 +101,7 @@ def shape_of(quantity: str, setting: Setting) -> tuple[int, ...] | None:
     n = len(setting.symbols)
     shapes: dict[str, tuple[int, ...]] = {"forces": (n, 3), "hessian": (n, 3, n, 3), "dipole": (3,)}
     shapes |= {"polarizability": (3, 3), "dipole_derivatives": (n, 3, 3), "charge_forces": (len(setting.charges), 3)}
+    shapes |= {"polarizability_derivatives": (n, 3, 3, 3)}
     return None if quantity == "infrared" else shapes.get(quantity, ())
 
 

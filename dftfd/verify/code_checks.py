@@ -74,6 +74,12 @@ def dipole_derivatives(ask: Session, s: Setting) -> Comparison:
     return compared(ask, given, moment, s.positions, STEP, "e", atoms=s.symbols)
 
 
+def polarizability_derivatives(ask: Session, s: Setting) -> Comparison:
+    """Derivatives of the polarisability by the positions, from which Raman intensities follow."""
+    given, moved = ask("polarizability_derivatives", s), lambda x: ask("polarizability", s.but(positions=x))
+    return compared(ask, given, moved, s.positions, STEP, "bohr^2", atoms=s.symbols)
+
+
 def infrared(ask: Session, s: Setting) -> Comparison:
     """Infrared intensities, from derivatives of the dipole along the modes of the program's own Hessian."""
     given = np.sort(ask("infrared", s).ravel())
@@ -261,8 +267,9 @@ def _under(**changes):
     return compare
 
 
-def _forces_beside_charges(ask, s):
-    return forces(ask, _beside_charges(s))
+def _with_charges(compare):
+    """A comparison beside point charges."""
+    return lambda ask, s: compare(ask, _beside_charges(s))
 
 
 def _check(compare, *needs, turns=False):
@@ -272,13 +279,15 @@ def _check(compare, *needs, turns=False):
 CHECKS: dict[str, Check] = {
     "forces": _check(forces, "energy", "forces"),
     "forces in a field": _check(_under(field=FIELD), "energy", "forces"),
-    "forces beside charges": _check(_forces_beside_charges, "energy", "forces"),
+    "forces beside charges": _check(_with_charges(forces), "energy", "forces"),
     "forces on charges": _check(charge_forces, "energy", "charge_forces"),
     "forces of state 1": _check(_under(state=1), "energy", "forces"),
     "Hessian": _check(hessian, "forces", "hessian"),
+    "Hessian beside charges": _check(_with_charges(hessian), "forces", "hessian"),
     "dipole": _check(dipole, "energy", "dipole"),
     "polarisability": _check(polarizability, "dipole", "polarizability"),
     "dipole derivatives": _check(dipole_derivatives, "dipole", "dipole_derivatives"),
+    "Raman": _check(polarizability_derivatives, "polarizability", "polarizability_derivatives"),
     "infrared": _check(infrared, "dipole", "infrared", "hessian"),
     "net force": _check(net_force, "forces"),
     "torque": _check(torque, "forces", turns=True),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dftfd.errors import NotConvergedError
-from dftfd.interop.asked import Setting
+from dftfd.interop.asked import QUANTITIES, Setting
 from dftfd.model.options import OPTIONS
 from dftfd.results.result import SCFResult
 from dftfd.results.result_file import load_result
@@ -23,9 +23,7 @@ class OwnTarget:
     excited: options of `excitations`, such as tda.   conv_tol is 1e-12 unless it is given.
     """
 
-    offers = frozenset(
-        "energy forces hessian dipole polarizability dipole_derivatives infrared restarted reloaded".split()
-    )
+    offers = frozenset(QUANTITIES) - {"charge_forces"}
     conditions = frozenset({"spin", "field", "charges", "state"})
 
     def __init__(self, xc: Any = "pbe", basis: Any = "6-31g", excited: Any = None, **options: Any):
@@ -95,6 +93,9 @@ class OwnTarget:
 
     def _dipole_derivatives(self, result, setting):
         return result.vibrations().dipole_derivatives
+
+    def _polarizability_derivatives(self, result, setting):
+        return result.vibrations(raman=True).polarizability_derivatives
 
     def _infrared(self, result, setting):
         return result.vibrations().infrared
