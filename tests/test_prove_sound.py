@@ -400,6 +400,20 @@ def test_a_certificate_of_another_domain_or_statement_is_refused(changed, tmp_pa
         dftfd.load_proof(tmp_path / "proof.json").recheck()
 
 
+def test_a_certificate_of_another_formula_is_refused(tmp_path):
+    """A proof of LYP with 1.5 a says nothing of LYP, though its tree may hold there; older files lack a fingerprint."""
+    changed = dftfd.get_functional("gga_c_lyp").with_parameters(a=0.07377)
+    proof = dftfd.prove(changed, "ec_nonpositive", {"rs": (1.0, 2.0), "s": (0.0, 0.5)})
+    assert proof.proved
+    proof.save(tmp_path / "proof.json")
+    read = dftfd.load_proof(tmp_path / "proof.json")
+    assert read.recheck(0.1)[1] > 0
+    with pytest.raises(InputError, match="another formula or other parameters"):
+        replace(read, functional="gga_c_lyp").recheck()
+    with pytest.raises(InputError, match="no fingerprint"):
+        replace(read, fingerprint="").recheck()
+
+
 @pytest.mark.parametrize("name", ["b2plyp", "pbe + 0.1*pt2", "pbe + vv10"])
 def test_correlation_without_a_value_at_a_point_is_refused(name):
     with pytest.raises(UnsupportedError, match="not evaluated|no value at a point"):

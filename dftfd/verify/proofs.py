@@ -12,6 +12,7 @@ import numpy as np
 
 from dftfd.errors import DamagedFileError, InputError, NumericalError, closest_names, shown
 from dftfd.functionals.base import Functional
+from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import path as a_path
 from dftfd.runtime.arguments import public, text, whole
@@ -54,6 +55,7 @@ class Proof(ShownAsText):
     undefined_at: a random point at which the left side has no value, None where none is known.
     region: where random points violate it, {variable: (from, to)}, and fraction of them.
     tree: kinds of the boxes, each before its parts (dftfd.verify.inequality).   boxes: how many were proved.
+    fingerprint: of the functional's traced formulas and their parameters, "" for an inequality given as code.
     """
 
     functional: str
@@ -70,6 +72,7 @@ class Proof(ShownAsText):
     open_boxes: tuple = ()
     tree: tuple[int, ...] = ()
     seconds: float = 0.0
+    fingerprint: str = ""
     version: str = VERSION
     inequality: Inequality | None = field(default=None, repr=False, compare=False)
 
@@ -121,8 +124,8 @@ class Proof(ShownAsText):
         Its `directly` is the number of boxes that hold without the prover's algebra (docs/proofs.md).
         After `seconds` the rest is left; boxes that would have to be cut too often do not count as held either.
         NumericalError if a box is refuted or the boxes do not cover the domain. InputError for what was not proved, for
-        a file whose domain or statement is not the condition's, and for inequalities given as code that were read from
-        a file: prove those again.
+        a file whose domain or statement is not the condition's or whose formula is not the functional's, and for
+        inequalities given as code that were read from a file: prove those again.
         """
         if not self.proved:
             raise InputError(f"only a proof can be rechecked; this one is {self.outcome!r}.")
@@ -144,6 +147,11 @@ class Proof(ShownAsText):
             raise InputError(
                 f"the certificate is about {shown(self.statement)} on {shown(self.domain)}, but {self.condition} of "
                 f"{self.functional!r} is {statement!r} on all of {', '.join(domain)}: prove it again."
+            )
+        if program_fingerprint(functional) != self.fingerprint:
+            found = "is about another formula or other parameters" if self.fingerprint else "has no fingerprint"
+            raise InputError(
+                f"the certificate {found}; that of {self.functional!r} as registered here was expected: prove it again."
             )
         return condition_of(functional, self.condition, domain)
 
@@ -253,7 +261,7 @@ def _sampled(inequality: Inequality):
 def _decided(inequality: Inequality, texts, domain, f, boxes: int, began: float) -> Proof:
     functional, condition, statement = texts
     found: dict[str, Any] = {"functional": functional, "condition": condition, "statement": statement}
-    found["domain"] = dict(domain)
+    found |= {"domain": dict(domain), "fingerprint": "" if f is None else program_fingerprint(f)}
     if not inequality.names:
         raise InputError("the domain is a single point: give one variable a width.")
     x, sides = _sampled(inequality)
