@@ -14,6 +14,7 @@ from dftfd.errors import InputError, InputWarning
 from dftfd.model.input_warnings import warn_about_functional, warn_about_sizes
 from dftfd.model.options import Options
 from dftfd.results.qcschema import read_input
+from dftfd.system.isotopes import isotopes_of_text
 
 O2 = "\nO 0 0 0\nO 0 0 1.2"
 MOL = """
@@ -403,3 +404,10 @@ def test_short_names_behind_libxc_keep_their_correlation(name):
     kinds = lambda text: sorted(term.kind for _, term in get_functional(text).terms)
     assert kinds(f"libxc:{name}") == kinds(name) == ["c", "x"]
     assert kinds("libxc:gga_x_pbe") == ["x"] and kinds("libxc:pbe,") == ["x"] and kinds(",libxc:pbe") == ["c"]
+
+
+def test_isotopes_of_one_atom_are_named_once():
+    assert isotopes_of_text("1:2, 2:13.5") == {1: 2, 2: 13.5}
+    for words in ("1:2 1:3", "1:2 01:3", "\u0663:2"):
+        with pytest.raises(InputError, match="each atom once"):
+            isotopes_of_text(words)

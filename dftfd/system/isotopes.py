@@ -66,9 +66,10 @@ def isotopes_of_text(words: str) -> Any:
     if words.strip() in ("", AVERAGE):
         return words.strip() or None
     pairs = [word.partition(":") for word in words.replace(",", " ").split()]
-    if not all(atom.isdecimal() and mass.replace(".", "", 1).isdecimal() for atom, _, mass in pairs):
+    is_read = words.isascii() and all(a.isdecimal() and m.replace(".", "", 1).isdecimal() for a, _, m in pairs)
+    if not is_read or len({int(atom) for atom, _, _ in pairs}) < len(pairs):
         raise InputError(
-            f"{shown(words)} names no isotopes; 'average' or atoms and mass numbers, '1:2 2:13', expected."
+            f"{shown(words)} names no isotopes; 'average' or mass numbers, '1:2 2:13', each atom once, expected."
         )
     return {int(atom): float(mass) if "." in mass else int(mass) for atom, _, mass in pairs}
 
