@@ -16,6 +16,7 @@ import mpmath
 import numpy as np
 import pytest
 from jax import lax
+from jax.extend.core import Primitive
 
 import dftfd
 from dftfd.autofd import compose
@@ -28,6 +29,7 @@ from dftfd.functionals.common import reduced_gradient_squared, slater_exchange
 from dftfd.functionals.registry import get_functional, term
 from dftfd.functionals.special import lambert_w
 from dftfd.verify import ball_formulas
+from dftfd.verify.ball_intervals import Between
 from dftfd.verify.inequality import FACE, PROVED, UNDECIDED, Enclosure, subdivide
 from dftfd.verify.inequality_builders import own_inequality
 from dftfd.verify.local_conditions import part_of
@@ -323,6 +325,36 @@ def test_bits_and_other_numbers_than_float64_are_refused(code):
         dftfd.prove(code, domain={"x": (0.0, 1.0)})
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        lambda x: 4.0 - jnp.abs(jnp.complex128(3 + 4j)) * x**0,
+        lambda x: 1.0 + 0 * jnp.where(x > 0.5, jnp.bfloat16(jnp.inf), jnp.bfloat16(0)).astype(jnp.float64),
+    ],
+)
+def test_numbers_that_are_not_float64_are_refused(code):
+    """|3 + 4i| is 5, the real part 3; 0 times infinity is undefined."""
+    with pytest.raises(UnsupportedError, match="numbers of type"):
+        dftfd.prove(code, domain={"x": (0.0, 1.0)})
+
+
+def test_operations_of_others_with_a_name_of_jax_are_refused():
+    """By proofs, and by kernels, which would compute exp(x)."""
+    negative = Primitive("exp")
+    negative.def_impl(lambda x: -x)
+    negative.def_abstract_eval(lambda x: x)
+    with pytest.raises(UnsupportedError, match="'exp' is not JAX's"):
+        dftfd.prove(lambda x: negative.bind(x), domain={"x": (0.5, 1.0)})
+    with pytest.raises(UnsupportedError, match="'exp' is not JAX's"):
+        point_program(negative.bind, jax.ShapeDtypeStruct((), np.float64))
+
+
+@pytest.mark.parametrize("p", [-1, -1.5])
+def test_a_power_of_what_is_found_to_be_zero_is_undefined(p):
+    code = lambda x: (jnp.maximum(x, 0.5) + jnp.minimum(x, 0.5) - x - 0.5) ** p
+    assert dftfd.prove(code, domain={"x": (0.0, 1.0)}, boxes=50).outcome == "undecided"
+
+
 def test_entries_keep_their_order_where_an_array_is_read_by_columns():
     """1.5 - 2 < 0; by rows it would be 1.5 - 1. Kernels read such arrays as proofs do."""
     code = lambda x: jnp.reshape(jnp.array([[x, 1.0], [2.0, 3.0]]), (4,), order="F")
@@ -360,6 +392,12 @@ def test_the_recheck_encloses_taylor_coefficients(name):
             if k < 2:  # the last one's slope is not needed
                 slope = float((above[k] - below[k]) / (2 * e))
                 assert ball.g[1].lo.lower() - 1e-6 <= slope <= ball.g[1].hi.upper() + 1e-6
+
+
+def test_roots_of_what_the_recheck_does_not_know_are_not_known():
+    algebra, nan = ball_formulas.OnBalls(flint, [1.0], [2.0], 0, False), flint.arb("nan")
+    for x in (nan, Between(nan, nan), Between(flint.arb(0), nan)):
+        assert not algebra._to_power(x, Fraction(1, 2)).is_finite()
 
 
 @own("gga_c_with_a_step_down")

@@ -78,6 +78,8 @@ class OnBalls(BallArithmetic):
             return Truth(bool(value), bool(value), frozenset())
         if value.dtype.kind in "iu":
             return int(value)
+        if value.dtype.kind != "f":
+            raise UnsupportedError(f"the recheck knows no numbers of type {value.dtype}: it cannot be made.")
         if np.isfinite(value):
             return self.number(float(value))
         return Scaled(self._none, BallSeries([self._unknown()], frozenset()), False)

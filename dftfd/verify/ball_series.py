@@ -84,7 +84,7 @@ class BallArithmetic:
         if p.denominator == 1:
             return x ** int(p)
         low, high = (x.lo.lower(), x.hi.upper()) if isinstance(x, Between) else (x.lower(), x.upper())
-        if low < 0:
+        if not (low >= 0 and high >= 0):
             return self.arb("nan") + x
         e = self.rational(p)
         ends = [y**e if y > 0 else (self.arb(0) if p > 0 else self.arb("nan")) for y in (low, high)]

@@ -4,7 +4,7 @@ With F = e / e_x^LDA (the unpolarised gas), f_1 = r_s dF_c/dr_s and f_2 = r_s d 
 
   E_c non-positivity       F_c >= 0
   E_c scaling inequality   f_1 >= 0
-  U_c monotonicity         f_2 + f_1 >= 0          (d/dr_s of r_s^2 dF_c/dr_s, times r_s)
+  U_c monotonicity         f_2 + f_1 >= 0          (d/dr_s of r_s^2 dF_c/dr_s)
   Lieb-Oxford bound        F_xc + f_1 <= 2.27      (on U_xc)
   Lieb-Oxford extension    F_xc <= 2.27            (on E_xc)
   T_c upper bound          f_1 <= F_c(r_s = 100) - F_c

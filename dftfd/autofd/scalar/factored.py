@@ -79,6 +79,8 @@ class Factored(Polynomials):
             return bool(value)
         if value.dtype.kind in "iu":
             return int(value)
+        if value.dtype.kind != "f":
+            raise NotInAlgebra(f"numbers of type {value.dtype} are not known.")
         return self.number(value) if np.isfinite(value) else self._atom(self.intern("between", (), UNKNOWN))
 
     def select(self, predicate, no, yes):

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 
-from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, Literal, jaxpr_as_fun
+import jax
+from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, Literal, Primitive, jaxpr_as_fun, primitives
 
 from dftfd.autofd.core.jax_adapter import type_of_array
+from dftfd.errors import UnsupportedError
 
 INLINED = {
     "jit": "jaxpr", "pjit": "jaxpr", "checkpoint": "jaxpr", "remat": "jaxpr", "remat2": "jaxpr",
@@ -14,6 +16,9 @@ INLINED = {
 
 CUSTOM = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "custom_vjp_call_jaxpr": "fun_jaxpr"}
 """Operations with a derivative rule of their own: the parameter that holds the program of their value."""
+
+_OF_JAX = {p.name: p for module in (jax.lax, primitives) for p in vars(module).values() if isinstance(p, Primitive)}
+"""JAX's operations by their names, which others may have, too: those are refused."""
 
 
 def closed(program) -> ClosedJaxpr:
@@ -74,7 +79,10 @@ def walk(program, arguments, apply: Callable, known: Callable = lambda x: x, giv
     read = lambda v: known(v.val) if isinstance(v, Literal) else values[v]
     results = [v for i, v in enumerate(program.jaxpr.outvars) if wanted is None or i in wanted]
     for eqn in live_equations(program.jaxpr, results, given):
-        operands, inner = [read(v) for v in eqn.invars], INLINED.get(eqn.primitive.name)
+        name = eqn.primitive.name
+        if _OF_JAX.get(name, eqn.primitive) is not eqn.primitive:
+            raise UnsupportedError(f"the operation {name!r} is not JAX's of this name: give it another one.")
+        operands, inner = [read(v) for v in eqn.invars], INLINED.get(name)
         found = walk(eqn.params[inner], operands, apply, known) if inner else apply(eqn, operands)
         for variable, value in zip(eqn.outvars, found, strict=True):
             values.setdefault(variable, value)

@@ -152,15 +152,15 @@ class Polynomials:
                     return self.scaled(y, c, factors)
         (c, factors), (d, others) = self.as_product(a), self.as_product(b)
         number, merged = self._merged(factors, others)
-        return {merged: _short(c * d * number)}
+        return {merged: _short(c * d * number)} if c * d else {}
 
     def power(self, a: Polynomial, p: Fraction) -> Polynomial:
         """a^p; what may be negative keeps a node of its own under a root."""
         if p == 1:
             return a
-        if not a:
-            return {} if p > 0 else self._atom(self.intern("between", (), UNKNOWN))
         c, factors = self.as_product(a)
+        if not c:
+            return {} if p > 0 else self._atom(self.intern("between", (), UNKNOWN))
         if p.denominator == 1 and _length(c, p) <= _BITS:
             number, merged = self._merged((), [(i, e * p) for i, e in factors])
             return {merged: c ** int(p) * number}
