@@ -339,6 +339,15 @@ def test_files_that_are_no_proofs(tmp_path):
             dftfd.load_proof(tmp_path / "bad.json")
 
 
+@pytest.mark.parametrize("changed", [{"condition": []}, {"seconds": "x"}, {"point": 3}, {"fingerprint": None}])
+def test_a_certificate_with_an_entry_of_another_type_is_damaged(changed, tmp_path):
+    path = tmp_path / "proof.json"
+    dftfd.prove(lambda x: x, domain={"x": (0.0, 1.0)}).save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | changed))
+    with pytest.raises(DamagedFileError):
+        dftfd.load_proof(path)
+
+
 def test_refusals():
     with pytest.raises(InputError, match="closest are"):
         dftfd.prove("pbe", "ec_nonpositiv")

@@ -31,6 +31,7 @@ SAMPLE = 4096
 """Random points that are looked at before boxes are."""
 
 _KIND = "dftfd proof"
+_TEXTS = ("functional", "condition", "statement", "value", "fingerprint", "version")
 _LARGEST = 10**9  # bytes of a certificate and of the tree in it: ten for each box that may be asked for
 
 
@@ -173,10 +174,15 @@ def load_proof(path: Path) -> Proof:
             raise ValueError
         tree = np.frombuffer(_inflated(base64.b64decode(entries.pop("tree"), validate=True)), dtype="<i2")
         pairs = lambda d: {str(k): (float(a), float(b)) for k, (a, b) in d.items()}
+        at = lambda d: None if d is None else {str(k): float(x) for k, x in d.items()}
         entries["domain"], entries["region"] = pairs(entries["domain"]), pairs(entries["region"])
+        entries["point"], entries["undefined_at"] = at(entries["point"]), at(entries["undefined_at"])
+        entries["seconds"], entries["fraction"] = float(entries["seconds"]), float(entries["fraction"])
         entries["open_boxes"] = tuple(tuple(map(tuple, box)) for box in entries["open_boxes"])
         proof = Proof(**entries, tree=tuple(tree.tolist()))
-        if proof.outcome not in ("proved", "violated", "undecided") or not isinstance(proof.functional, str):
+        if proof.outcome not in ("proved", "violated", "undecided"):
+            raise ValueError
+        if not all(isinstance(getattr(proof, name), str) for name in _TEXTS):
             raise ValueError
         if proof.proved and proof.boxes != proof.tree.count(PROVED):
             raise ValueError
