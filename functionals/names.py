@@ -144,7 +144,7 @@ def _sum(text, resolve, shown) -> Functional:
         for number in (match["before"], match["after"]):
             factor *= _finite(number) if number else 1.0
         factor = -factor if match["sign"] == "-" else factor
-        term = _exact(match["name"]) or _numbered(match["name"]) or resolve(_without_hyphens(match["name"].lower()))
+        term = _exact(match["name"]) or resolve(_without_hyphens(match["name"].lower()))
         term = term.with_parameters(**_settings(match["settings"]))
         terms.append(term if factor == 1 else factor * term)
         bare.append(match["name"].lower() if match.group().strip(" +") == match["name"] else "")
@@ -313,20 +313,21 @@ def _required(name, found) -> Functional:
 
 def _exchange(name):
     """Before a comma, 'pbe' is gga_x_pbe."""
-    return _without(("c", "xc"), _required(name, _find(name, "x")), name)
+    return _without(("c", "xc"), _numbered(name) or _required(name, _find(name, "x")), name)
 
 
 def _correlation(name):
     """After a comma, 'pbe' is gga_c_pbe."""
-    return _without(("x", "xc"), _required(name, _find(name, "c")), name)
+    return _without(("x", "xc"), _numbered(name) or _required(name, _find(name, "c")), name)
 
 
 def _without(unwanted, found, name):
     """`found`, unless it holds exchange on the side of correlation or the other way round."""
     if any(term.kind in unwanted for _, term in found.terms):
+        side = "exchange alone, as a name before" if "c" in unwanted else "correlation alone, as a name behind"
         raise FunctionalError(
-            f"{name!r} is not exchange alone or correlation alone, as a side of the comma has to be; it consists of "
-            f"{', '.join(term.name for _, term in found.terms)}. Write it without a comma."
+            f"{name!r} is not {side} the comma has to be; it consists of "
+            f"{', '.join(term.name for _, term in found.terms)}. Write 'exchange, correlation', or no comma."
         )
     return found
 
@@ -342,6 +343,8 @@ def _combined(name):
 
     Exchange alone is PySCF's reading of 'lda' or 'b88'. UnsupportedError for a name that promises a correction.
     """
+    if (numbered := _numbered(name)) is not None:
+        return numbered
     plain = name.removeprefix(catalogue.PREFIX)
     is_full = bool(_FULL.match(plain))
     found = _find(name, "xc")

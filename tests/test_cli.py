@@ -99,6 +99,8 @@ def test_options_reach_the_calculation(dftfd_command, tmp_path):
         (["run", HYDROGEN, "--json", "/no/such/folder/out.json"], 5, "does not exist"),
         (["run"], 2, "Missing argument"),
         (["run", HYDROGEN, "--bogus"], 2, "--bogus"),
+        (["run", HYDROGEN, "\u2014xc", "pbe0"], 2, "em dash"),
+        (["run", HYDROGEN, "--point-charges", ""], 2, "there are no numbers in it"),
         (["frobnicate"], 2, "frobnicate"),
         (["check", "no_such_functional"], 2, "no_such_functional"),
     ],

@@ -12,7 +12,7 @@ from dftfd.batch.entries import read_entries
 from dftfd.benchmarks.reactions import read_document
 from dftfd.errors import InputError, InputWarning
 from dftfd.model.input_warnings import warn_about_functional, warn_about_sizes
-from dftfd.model.options import Options
+from dftfd.model.options import OPTIONS, Options
 from dftfd.results.qcschema import read_input
 from dftfd.system.isotopes import isotopes_of_text
 
@@ -411,3 +411,61 @@ def test_isotopes_of_one_atom_are_named_once():
     for words in ("1:2 1:3", "1:2 01:3", "\u0663:2"):
         with pytest.raises(InputError, match="each atom once"):
             isotopes_of_text(words)
+
+
+@pytest.mark.parametrize("comment", ["oh-", "scan of oh-", "ho-", "oh+1", "o1h1+"])
+def test_ions_in_small_letters_warn(comment):
+    """Their atoms are those of the molecule: 'opt-' and 'h2o+' above OH are no ions of it."""
+    with pytest.warns(InputWarning, match="no charge in numbers"):
+        molecule(f"2\n{comment}\nO 0 0 0\nH 0 0 1", "sto-3g", spin=1)
+    for title in ("oh", "opt-", "h2o+", "oh-bond", "c-oh-1"):
+        molecule(f"2\n{title}\nO 0 0 0\nH 0 0 1", "sto-3g", spin=1)
+
+
+def test_units_and_masks_of_arrays_are_not_dropped():
+    """NumPy drops the unit of a Quantity, the mask of a masked array and the columns of a DataFrame."""
+
+    class Quantity(np.ndarray):
+        unit = "V/m"
+
+    class Table(list):
+        columns = ("x", "y", "z", "q")
+
+    masked = np.ma.masked_array([0.0, 0.0, 0.1], mask=[False, False, True])
+    given = [("electric_field", np.zeros(3).view(Quantity), "a unit"), ("electric_field", masked, "masked values")]
+    given += [("occupations", masked, "masked values"), ("smearing", np.array(0.1).view(Quantity), "a unit")]
+    for name, value, words in [*given, ("point_charges", Table([[0, 0, 9, 1]]), "names of its columns")]:
+        with pytest.raises(InputError, match=f"with {words} is no array of bare numbers"):
+            Options(**{name: value})
+    for position in (masked, (0.0, 0.0, np.array(0.1).view(Quantity))):
+        with pytest.raises(InputError, match="coordinate z of atom 1: .* is no array of bare numbers"):
+            molecule([("He", position)], "sto-3g")
+    assert Options(electric_field=np.ma.masked_array([0.0, 0.0, 0.1])).electric_field[2] == 0.1
+
+
+@pytest.mark.parametrize(
+    ("option", "heading", "words"),
+    [
+        ("point_charges", "x y z q", "the columns are x, y, z, charge; charge, x, y, z expected"),
+        ("point_charges", "charge x y z [angstrom]", "positions in bohr expected"),
+        ("grid", "weight, x, y, z", "the columns are weight, x, y, z; x, y, z, weight expected"),
+        ("grid", "in nm", "positions in bohr expected|angstrom or bohr"),
+    ],
+)
+def test_headings_of_columns_are_read(option, heading, words, tmp_path):
+    """A heading behind # was left out: charges behind positions and lengths in angstrom went through."""
+    file = tmp_path / "rows.txt"
+    file.write_text(f"# {heading}\n0 0 9 1\n")
+    with pytest.raises(InputError, match=words):
+        OPTIONS[option].read(option, str(file))
+    file.write_text("# q, x, y, z (bohr), weight\n# of water in a box\n1 0 0 9\n")
+    assert len(OPTIONS["point_charges"].read("point_charges", str(file))) == 1
+
+
+@pytest.mark.parametrize("text", ["", "file,charge\n", "file;charge\n"])
+def test_a_table_without_molecules_is_refused(text, tmp_path):
+    """A batch of none ended well."""
+    file = tmp_path / "table.csv"
+    file.write_text(text)
+    (entry,) = read_entries([str(file)], {})
+    assert "has no molecules" in str(entry.error)

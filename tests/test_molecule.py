@@ -182,6 +182,15 @@ def test_a_minimally_augmented_basis_without_polarisation_is_told():
     molecule(WATER, basis={"default": "ma-def2-svp", "H": "def2-svp"})
 
 
+def test_a_basis_without_the_diffuse_functions_of_its_name_is_noted():
+    """def2-QZVPPD gives none to Na, PySCF's 6-31++G none to Zn. H of 6-31+G is left alone, as its makers meant."""
+    (remark,) = molecule("Na 0 0 0;", "def2-qzvppd", spin=1).diffuse_remarks
+    assert remark == "def2-qzvppd has no diffuse functions for Na: it is def2-qzvpp there."
+    assert molecule("Zn 0 0 0;", "6-31++g").diffuse_remarks and molecule("Ca 0 0 0;", "unc-def2-tzvpd").diffuse_remarks
+    for basis in ("6-31+g*", "aug-cc-pvdz", "def2-qzvppd", "cc-pvdz"):
+        assert not molecule(WATER, basis).diffuse_remarks
+
+
 def test_valence_only_sets_never_run_without_their_potential():
     """ma-def2 on cerium needs a potential that the library lacks: refused, not run with all electrons."""
     with pytest.raises(InputError, match="core potential is not in the library"):
@@ -340,6 +349,8 @@ def test_a_core_of_no_shells_has_no_guess_from_atoms():
         ("Xx 0 0 0; H 0 0 1", {}, r"unknown element 'Xx' \(atom 1\); did you mean Xe"),
         ("O 0 0 0;", {"basis": "def2-svpp"}, "unknown basis set 'def2-svpp'; the closest known names are .*'def2-svp'"),
         ("U 0 0 0;", {"basis": "6-31g", "spin": 4}, "'631g' has no functions for U"),
+        ("C 0 0 0;", {"basis": "cc-pwcvdz", "spin": 2}, "no functions for C in PySCF's table; take .* as cc-pcvdz"),
+        ("He 0 0 0;", {"basis": {"He": [[0, [1e300, 1.0]]]}}, "exponent 1e\\+300; from 1e-08 to 1e\\+12 bohr"),
         ("O 0 0 0; H 0 0 1", {}, r"spin=0 does not fit 9 electrons \(HO\); .* allowed here: 1, 3, 5, 7, ... up to 9"),
         ("H 0 0 0; H 0 0 .74", {"spin": 4}, "spin=4 needs 4 unpaired of 2 electrons; .* allowed here: 0, 2"),
         ("He 0 0 0;", {"basis": "sto-3g", "spin": 2}, "2 alpha electrons do not fit into the 1 basis functions"),

@@ -147,6 +147,12 @@ def test_unknown_names_are_answered_with_the_closest_three(text, expected):
         "pbe\n,pbe)",
         "{pbe}",
         "pbe, pbe + ",
+        "130,101",
+        "130,",
+        ",101",
+        "libxc:130,libxc:101",
+        "402,",
+        "0.5*101 + 0.5*130, 130",
     ],
 )
 def test_malformed_expressions_are_refused(text):

@@ -77,6 +77,14 @@ def test_equations_that_are_refused(equation, said):
     assert said in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_a_species_is_no_free_particle_and_is_given_once(capsys):
+    """`species=` of H+ counted for nothing, the first of two --species of one name neither."""
+    with pytest.raises(DftfdError, match="has 'H\\+', a free particle"):
+        dftfd.reaction("H+ + A -> B", "hf", species={"H+": "H 0 0 0;", "A": "He 0 0 0;", "B": "He 0 0 0;"})
+    assert main(["reaction", "A -> He+ + e-", "--species", "A=a.xyz", "--species", "A=b.xyz"]) == 2
+    assert "twice" in capsys.readouterr().err
+
+
 def test_gibbs_energies_are_those_of_the_species():
     """At 350 K of molecules, each from its own vibrations; entropy of H+ in NIST-JANAF's tables, 1 bar."""
     found = dftfd.reaction("he + H+ -> heh:+1", "hf", thermo=True, temperature=350.0, **CHEAP)

@@ -147,6 +147,8 @@ def _rows(path):
         columns, rows = [name.strip().lower() for name in table.fieldnames or ()], list(table)
     if len(set(columns)) < len(columns):
         raise InputError(f"{path} has two columns of one name: {', '.join(map(shown, columns))}.")
+    if not rows:
+        raise InputError(f"{path} has no molecules: a line of columns, file among them, and a line for each expected.")
     for number, row in enumerate(rows, start=2):
         given = {key.strip().lower(): (value or "").strip() for key, value in row.items() if isinstance(key, str)}
         if "file" not in given or set(given) - {"file", "name", "charge", "spin", "multiplicity"}:

@@ -246,6 +246,8 @@ def _set_of(equation, given, of_molecule) -> BenchmarkSet:
             total[label] = total.get(label, 0.0) + sign * coefficient
     if unused := given.keys() - total.keys():
         raise InputError(f"species= has {shown(min(unused))}, which is not in the equation {shown(equation)}.")
+    if free := given.keys() & FREE.keys():
+        raise InputError(f"species= has {shown(min(free))}, a free particle without an energy; take another name.")
     pairs = tuple((label, c) for label, c in total.items() if c)
     species = {label: _species(label, given, of_molecule) for label, _ in pairs if label not in FREE}
     return BenchmarkSet("reaction", species, (Reaction(equation, "", pairs, 0.0),))

@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+import re
 import sys
 import warnings
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from typer.core import TyperGroup
 
 from dftfd.cli.option_types import with_options
 from dftfd.cli.terminal import complain, computed, say, warn
-from dftfd.errors import CheckpointError, FileError, InputError, NotConvergedError
+from dftfd.errors import CheckpointError, FileError, InputError, NotConvergedError, odd_character
 from dftfd.model.options import OPTIONS, RUN, names
 from dftfd.runtime.libxc_folder import VARIABLE, maple_folder
 from dftfd.runtime.progress import PlainProgress, Progress
@@ -35,6 +36,10 @@ FORMULA_OBJECTS = 50_000
 as long as the command, and looking at them again and again takes an eighth of its time."""
 
 
+_DASHES = re.compile("-?[\u2010-\u2015\u2212][-\u2010-\u2015\u2212]?[a-z]")
+"""Options whose hyphens a word processor has changed."""
+
+
 class Commands(TyperGroup):
     """The commands; of an option that counts once and is given twice the last value counts, and a warning says so."""
 
@@ -43,8 +48,10 @@ class Commands(TyperGroup):
         once = [p for p in getattr(command, "params", ()) if p.param_type_name == "option" and not p.multiple]
         given = [word.partition("=")[0] for word in rest]
         for option in once:
-            if sum(given.count(flag) for flag in option.opts) > 1:
+            if sum(given.count(flag) for flag in (*option.opts, *option.secondary_opts)) > 1:
                 warn(f"{option.opts[0]} is given more than once, the last value counts; one for each run.")
+        if odd := next(filter(_DASHES.match, rest), None):
+            raise InputError(f"{odd!r} is no option{odd_character(odd)}; options begin with two hyphens, --.")
         return name, command, rest
 
 

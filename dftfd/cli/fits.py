@@ -120,6 +120,8 @@ def _pairs(option, words, read) -> dict[str, Any]:
     pairs = {}
     for word in filter(None, words.split(",")):
         name, _, value = word.partition("=")
+        if name.strip() in pairs:
+            raise InputError(f"--{option} {words!r}: {name.strip()} is there twice; give each once.")
         try:
             pairs[name.strip()] = read(value)
         except ValueError as error:

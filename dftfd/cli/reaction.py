@@ -94,6 +94,8 @@ def reaction(
 def _pairs(words):
     """{name: source} of 'NAME=SOURCE'."""
     pairs = dict(word.partition("=")[::2] for word in words)
+    if len(pairs) < len(words):
+        raise InputError("--species names a species twice; give each once.")
     if wrong := next((name for name, source in pairs.items() if not name.strip() or not source), None):
         raise InputError(f"--species {wrong}: NAME=SOURCE expected, as in H2=h2.xyz.")
     return pairs

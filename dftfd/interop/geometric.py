@@ -3,6 +3,7 @@
 L.-P. Wang, C. Song, J. Chem. Phys. 144, 214108 (2016). doi:10.1063/1.4952956
 """
 
+import math
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
@@ -12,6 +13,7 @@ import numpy as np
 
 from dftfd.errors import DftfdError, InputError, MissingDependencyError, UnsupportedError, closest_names, shown
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
+from dftfd.runtime.written_numbers import real
 
 # Name: geomeTRIC's class, whether fragments are connected, whether Cartesians are added.
 _COORDINATES = {
@@ -26,6 +28,15 @@ COORDINATE_SYSTEMS = tuple(_COORDINATES)
 
 
 MINIMUM, SADDLE, REACTION_PATH = "minimum", "saddle", "reaction path"
+_ARGUMENTS = {
+    "transition": "transition_state=True",
+    "irc": "dftfd.reaction_path",
+    "hessian": "hessian=",
+    "maxiter": "max_steps=",
+    "xyzout": "trajectory=",
+}
+"""Parameters of geomeTRIC that are arguments of dftfd."""
+
 _OF_KIND: dict[str, dict] = {MINIMUM: {}, SADDLE: {"transition": True}, REACTION_PATH: {"irc": True}}
 
 
@@ -67,6 +78,13 @@ def minimise(
 
     options = dict(options or {})
     _require_known(symbols, coordinate_system, options, vars(params.OptParams()))
+    try:
+        params.OptParams(**options)
+    except (errors.Error, LookupError, OSError, TypeError, ValueError) as error:
+        raise InputError(
+            f"geomeTRIC does not take optimizer={shown(options)} ({type(error).__name__}: {error}); see the parameters "
+            "in its documentation."
+        ) from error
     system = molecule.Molecule()
     system.elem, system.xyzs = list(symbols), [np.array(coordinates) * BOHR_IN_ANGSTROM]
     try:
@@ -108,11 +126,15 @@ def _require_known(symbols, coordinate_system, options, known):
         raise InputError(f"unknown coordinate system {coordinate_system!r}; closest: {closest}.")
     defaults = {name.lower(): default for name, default in known.items()} | {"convergence_set": ""}
     for name, value in options.items():  # geomeTRIC itself ignores what it does not know
+        if name in _ARGUMENTS:
+            raise InputError(f"optimizer option {name!r} is {_ARGUMENTS[name]} here.")
         if name not in defaults:
             raise InputError(f"unknown optimizer option {name!r}; closest: {', '.join(closest_names(name, defaults))}.")
         default = defaults[name]
         if default is not None and not isinstance(value, Real if isinstance(default, float) else type(default)):
             raise InputError(f"optimizer option {name}={shown(value)}: give a value like geomeTRIC's {default!r}.")
+        if isinstance(value, Real) and not math.isfinite(value):
+            raise InputError(f"optimizer option {name}={value}: give a finite number.")
 
 
 def _constraints(system, text):
@@ -121,6 +143,7 @@ def _constraints(system, text):
 
     if not text:
         return None, [None]
+    _require_constraints(text)
     try:
         objects, targets = prepare.parse_constraints(system, text)
     except (KeyError, ValueError, IndexError, RuntimeError) as error:
@@ -131,6 +154,24 @@ def _constraints(system, text):
     if len(targets) > 1:
         raise UnsupportedError("a scan has several targets for one constraint; optimise to each of them in turn.")
     return objects, targets
+
+
+def _require_constraints(text):
+    """InputError for what geomeTRIC takes without a word: no constraint at all, text behind $, impossible values."""
+    lines = [words for line in text.split("\n") if (words := line.partition("#")[0].lower().split())]
+    modes = [words for words in lines if words[0].startswith("$")]
+    if wrong := next((words for words in modes if words not in (["$freeze"], ["$set"], ["$scan"])), None):
+        raise InputError(f"constraints have the line {shown(' '.join(wrong))}; $freeze or $set alone expected in it.")
+    if len(modes) == len(lines):
+        raise InputError("constraints hold none; below '$freeze' or '$set' a line such as 'distance 1 2' is expected.")
+    mode = None
+    for kind, *words in lines:
+        mode = kind if kind.startswith("$") else mode
+        value = real(words[-1]) if mode == "$set" and words else None
+        limits = {"distance": (0.0, math.inf), "angle": (0.0, 180.0)}.get(kind, (-math.inf, math.inf))
+        if mode == "$set" and kind != mode and (value is None or not limits[0] < value <= limits[1]):
+            line = " ".join([kind, *words])
+            raise InputError(f"$set {shown(line)}: a distance [angstrom] or an angle [degree] expected at its end.")
 
 
 def _internal_coordinates(system, name, constraints, targets):

@@ -51,13 +51,17 @@ def normalise_basis_name(name) -> str:
     """
     if not isinstance(name, str):
         raise InputError(f"the basis set must be a name, not {shown(name)}.")
-    key = re.sub(r"[-_ ]", "", name.strip().lower())
+    key = _key(name.strip())
     bare = key.removeprefix("unc")
     if not is_known_basis(bare):
         near = ", ".join(repr(known) for known in closest_names(bare, known_basis_names()))
         more = "" if exchange_is_installed() else "; pip install 'dftfd[basis]' brings those of the Basis Set Exchange"
         raise InputError(f"unknown basis set {shown(name)}; the closest known names are {near}{more}.")
     return key
+
+
+def _key(name):
+    return re.sub(r"[-_ ]", "", name.lower())
 
 
 def refuse_fitting_set(key: str) -> None:
@@ -89,9 +93,12 @@ def known_basis_names() -> tuple[str, ...]:
 def load_basis(key: str, symbol: str) -> tuple:
     """Shells of one element in a basis set (a key of `normalise_basis_name`), sorted by angular momentum."""
     bare = key.removeprefix("unc")
-    shells = _shells_of_pyscf(bare, symbol) if _is_of_pyscf(bare) else exchange_shells(bare, symbol)
+    shells = _shells(bare, symbol)
     if not shells:
-        raise InputError(f"basis set {key!r} has no functions for {symbol}; choose another basis set for this element.")
+        table = "PySCF's table" if _is_of_pyscf(bare) else "the Basis Set Exchange"
+        near = [name for name in closest_names(bare, known_basis_names(), 12) if has_functions(_key(name), symbol)]
+        advice = f"take one that has, such as {', '.join(near[:3])}" if near else "choose another one for this element"
+        raise InputError(f"basis set {key!r} has no functions for {symbol} in {table}; {advice}.")
     if key.startswith("unc"):
         shells = mole.uncontracted_basis(shells)
     found = to_tuples(sorted((shell for shell in shells if shell), key=lambda shell: shell[0]))
@@ -116,6 +123,15 @@ def has_nothing(shell: tuple) -> bool:
     """Whether one of the contractions of a shell (l, [kappa,] (exponent, coefficient, ...), ...) is zero throughout."""
     rows = shell[2:] if isinstance(shell[1], Integral) else shell[1:]
     return not all(map(any, list(zip(*rows, strict=True))[1:]))
+
+
+def has_functions(key: str, symbol: str) -> bool:
+    """Whether a known basis set has functions for an element."""
+    return bool(_shells(key.removeprefix("unc"), symbol))
+
+
+def _shells(bare, symbol):
+    return _shells_of_pyscf(bare, symbol) if _is_of_pyscf(bare) else exchange_shells(bare, symbol)
 
 
 def _shells_of_pyscf(bare, symbol):
@@ -202,7 +218,7 @@ def exchange_names() -> Mapping[str, str]:
     if package is None:
         return {}
     names = [entry["display_name"] for entry in package.get_metadata().values() if entry["role"] == "orbital"]
-    return {re.sub(r"[-_ ]", "", name.lower()): name for name in names}
+    return {_key(name): name for name in names}
 
 
 @functools.lru_cache(maxsize=512)

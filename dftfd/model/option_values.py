@@ -1,6 +1,7 @@
 """Values of options: what they can be, how they are written as text, and what a molecule says to them."""
 
 import os
+import re
 import string
 import sys
 from collections.abc import Mapping
@@ -13,7 +14,8 @@ from dftfd.errors import InputError, shown
 from dftfd.runtime.arguments import Kind, anything, array, choice, each, either, number, path, text, whole
 from dftfd.runtime.chosen_terms import ChosenTerm
 from dftfd.runtime.memory import memory_size
-from dftfd.runtime.written_numbers import as_whole, real, reals, separated
+from dftfd.runtime.written_numbers import UnclearNumber, as_whole, real, reals, separated
+from dftfd.system.comment_line import unit_of
 from dftfd.system.geometry import read_text
 
 _SETTINGS_OF_JAX = {
@@ -89,12 +91,40 @@ def not_negative(unit, example):
     return number(lambda x: x >= 0, f"a number{unit} of at least 0, such as {example}")
 
 
-def rows_of_text(words: str) -> list[list[float]]:
-    """Rows of numbers between semicolons, '1 0 0 5; -1 0 0 -5', or the lines of a file of that name."""
+_COLUMNS = {"q": "charge", "charges": "charge", "w": "weight", "weights": "weight"}
+
+
+def rows_of_text(words: str, columns: str = "") -> list[list[float]]:
+    """Rows of numbers between semicolons, '1 0 0 5; -1 0 0 -5', or the lines of a file of that name.
+
+    columns: their names in order, 'x y z weight', which a heading of the file must not contradict.
+    """
     if ";" not in words and Path(words).is_file():
-        lines = read_text(words, "rows of numbers").splitlines()
-        words = ";".join(line.split("#", 1)[0] for line in lines)
-    return [reals(row) for row in words.split(";") if row.strip()]
+        lines = [line.partition("#") for line in read_text(words, "rows of numbers").splitlines()]
+        for _, _, remark in lines if columns else ():
+            _require_heading(remark.strip(), columns.split(), words)
+        words = ";".join(line for line, _, _ in lines)
+    if not (rows := [reals(row) for row in words.split(";") if row.strip()]):
+        raise UnclearNumber("there are no numbers in it")
+    return rows
+
+
+def _require_heading(remark, columns, path):
+    """InputError for a remark that names the columns in another order, or another unit than bohr."""
+    if unit_of(remark, path) == "angstrom":
+        raise InputError(f"{path}: {shown(remark)}: positions in bohr expected.")
+    named = [_COLUMNS.get(word, word) for word in re.findall("[a-z]+", remark.lower())]
+    named = [word for word in dict.fromkeys(named) if word in columns]
+    if len(named) == len(columns) and named != columns:
+        raise InputError(f"{path}: the columns are {', '.join(named)}; {', '.join(columns)} expected.")
+
+
+def charges_of_text(words):
+    return rows_of_text(words, "charge x y z")
+
+
+def grid_of_text(words):
+    return np.array(rows_of_text(words, "x y z weight"))
 
 
 def row_of_text(words):

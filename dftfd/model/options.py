@@ -10,8 +10,6 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
-import numpy as np
-
 from dftfd.errors import InputError, shown
 from dftfd.model import option_values as values
 from dftfd.runtime.arguments import (
@@ -111,7 +109,7 @@ class Options:
             ENERGY,
             "Points and weights instead of a level: a file with rows x y z weight [bohr, bohr^3].",
             "a pair (points (point, 3), weights (point,)), or what `dftfd.molecular_grid` gives.",
-            lambda words: np.array(values.rows_of_text(words)),
+            values.grid_of_text,
         ),
     ] = None
     conv_tol: Annotated[
@@ -203,7 +201,10 @@ class Options:
         Any,
         optional(values.CHARGES),
         Option(
-            ENERGY, "Rows charge, x, y, z, positions in bohr; between semicolons or in a file.", "", values.rows_of_text
+            ENERGY,
+            "Rows charge, x, y, z, positions in bohr; between semicolons or in a file.",
+            "",
+            values.charges_of_text,
         ),
     ] = None
     relativity: Annotated[

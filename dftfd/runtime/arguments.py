@@ -68,7 +68,19 @@ def _as_text(value):
     return str.__str__(_require(isinstance(value, str), value))
 
 
+def require_bare(value) -> None:
+    """UnclearNumber for numbers with a unit, a mask or named columns, which NumPy's arrays do not have."""
+    for what, has in (
+        ("a unit", hasattr(value, "unit") or hasattr(value, "units")),
+        ("masked values", np.ma.is_masked(value)),
+        ("names of its columns", hasattr(value, "columns")),
+    ):
+        if has:
+            raise UnclearNumber(f"a {type(value).__name__} with {what} is no array of bare numbers")
+
+
 def _as_real(value):
+    require_bare(value)
     if isinstance(value, bool | np.bool_):
         raise ValueError
     if not isinstance(value, Real):  # arrays without axes, NumPy's and JAX's, are numbers too
@@ -132,6 +144,7 @@ def array(*shape: int | None, expected: str = "an array of finite real numbers")
     """Arrays of finite real numbers; float64, read-only. An axis of length None is arbitrary; no axes: any shape."""
 
     def convert(value):
+        require_bare(value)
         found = np.asarray(value)
         _require(found.dtype.kind in "iuf", found)
         found = np.array(found, dtype=np.float64)
@@ -162,6 +175,7 @@ def each(kind: Kind, expected: str | None = None) -> Kind:
     """Sequences, arrays among them, of one kind; a tuple."""
 
     def convert(values):
+        require_bare(values)
         jax = sys.modules.get("jax")  # this module answers before JAX is loaded
         values = np.asarray(values) if jax and isinstance(values, jax.Array) else values
         _require(isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes | bytearray), values)

@@ -1,13 +1,15 @@
 """Which basis set and core potential each atom gets: from what the user wrote to one entry per atom."""
 
+import re
 from collections.abc import Mapping
 from numbers import Integral, Real
 
-from dftfd.elements import AtomName, parse_atom_name
+from dftfd.elements import ATOMIC_NUMBERS, AtomName, parse_atom_name
 from dftfd.errors import InputError, shown
 from dftfd.libcint.basis_sets import (
     display_name,
     functions_by_momentum,
+    has_functions,
     has_nothing,
     is_known_basis,
     load_basis,
@@ -18,6 +20,12 @@ from dftfd.libcint.basis_sets import (
 )
 
 MAX_ANGULAR_MOMENTUM = 12
+
+LEAST_EXPONENT, LARGEST_EXPONENT = 1e-8, 1e12
+"""bohr^-2: functions of 1e4 bohr, farther than any grid reaches, and of 1e-6 bohr, a tenth of a proton's radius."""
+
+_DIFFUSE = re.compile(r"(?:[dtq]?aug)(?=c?c?p)|\++|(?<=vp)d$|(?<=vpp)d$")
+"""What keys of basis sets say of diffuse functions: augccpvdz, 631++g*, def2tzvpd."""
 
 
 def resolve_basis(basis, names: tuple[AtomName, ...]) -> tuple:
@@ -56,6 +64,23 @@ def basis_remarks(symbols, atom_basis) -> tuple[str, ...]:
         f"the table of {display_name(key)} lacks {letter} functions of {', '.join(elements)} that "
         f"{display_name(key[2:])} has; take {display_name(key[2:])}d, or {display_name(key[2:])} for these elements."
         for (key, letter), elements in lacking.items()
+    )
+
+
+def diffuse_remarks(symbols, atom_basis) -> tuple[str, ...]:
+    """A line for each set whose name promises diffuse functions that its table has not for some elements.
+
+    H and He are left out, to which many augmented sets add nothing on purpose.
+    """
+    lacking: dict[tuple[str, str], list[str]] = {}
+    for key, symbol in dict.fromkeys(zip(atom_basis, symbols, strict=True)):
+        base = _DIFFUSE.sub("", key) if isinstance(key, str) and ATOMIC_NUMBERS[symbol] > ATOMIC_NUMBERS["He"] else key
+        if base != key and is_known_basis(base.removeprefix("unc")) and has_functions(base, symbol):
+            if sorted(load_basis(key, symbol)) == sorted(load_basis(base, symbol)):
+                lacking.setdefault((key, base), []).append(symbol)
+    return tuple(
+        f"{display_name(key)} has no diffuse functions for {', '.join(elements)}: it is {display_name(base)} there."
+        for (key, base), elements in lacking.items()
     )
 
 
@@ -155,6 +180,11 @@ def _check_shells(shells, name):
             raise InputError(
                 f"basis of {name.label}: a shell with l = {shell[0]} holds {shown(rows)}; "
                 "each row needs a positive exponent and the same number of coefficients."
+            )
+        if odd := next((row[0] for row in rows if not LEAST_EXPONENT <= row[0] <= LARGEST_EXPONENT), None):
+            raise InputError(
+                f"basis of {name.label}: a shell with l = {shell[0]} has the exponent {odd:g}; from {LEAST_EXPONENT:g} "
+                f"to {LARGEST_EXPONENT:g} bohr^-2 expected."
             )
         if has_nothing(shell):
             raise InputError(

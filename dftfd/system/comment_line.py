@@ -8,7 +8,8 @@ multiplicity in words that are not understood is refused: nobody is told otherwi
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dftfd.errors import InputError, shown
@@ -137,6 +138,20 @@ def said_in(comment: str, source: str) -> dict[str, Any]:
         said["unit"] = unit
     words = {name: found[0] for name, pattern in _MENTIONS.items() if (found := pattern.search(title))}
     return said | {"mentions": {name: word for name, word in words.items() if name not in said}}
+
+
+def ion_of_atoms(comment: str, symbols: Sequence[str]) -> dict[str, str]:
+    """{'charge': word} for a formula of just these atoms with a charge, in letters of any size: h2+, oh-, nh4+."""
+    atoms, longest_first = Counter(map(str.lower, symbols)), sorted(set(symbols), key=len, reverse=True)
+    one = rf"({'|'.join(longest_first)})([0-9]{{0,3}})"
+    title = comment[:_LONGEST].translate(DASHES)
+    for match in re.finditer(rf"(?<![\w+\-\[(])(?:{one}){{1,20}}(?:\^?[0-9]?[+-]|\+[1-9])(?![\w+\-\]])", title, re.I):
+        found: Counter = Counter()
+        for symbol, count in re.findall(one, match[0], re.I):
+            found[symbol.lower()] += int(count or 1)
+        if found == atoms:
+            return {"charge": match[0]}
+    return {}
 
 
 def unit_of(text: str, source: str) -> str | None:

@@ -24,10 +24,11 @@ import numpy as np
 
 from dftfd.elements import AtomName, parse_atom_name
 from dftfd.errors import FileError, InputError, InputWarning, odd_character, shown
+from dftfd.runtime.arguments import require_bare
 from dftfd.runtime.files import decoded, read_bytes
-from dftfd.runtime.written_numbers import fields, has_unclear_commas, real, separated
+from dftfd.runtime.written_numbers import UnclearNumber, fields, has_unclear_commas, real, separated
 from dftfd.system.columns import check_columns, check_further_columns, refuse_types, said_of_columns
-from dftfd.system.comment_line import said_behind, said_in, unit_of
+from dftfd.system.comment_line import ion_of_atoms, said_behind, said_in, unit_of
 from dftfd.system.foreign_files import foreign_format
 from dftfd.system.molfile import atoms_of, is_molfile, records, titles
 from dftfd.system.zmatrix import cartesian, is_zmatrix
@@ -236,7 +237,8 @@ def _parse_xyz(lines, first, source):
     refuse_types(comment, rows, source)
     said = said_in(comment, source)
     columns = {about: name for about, name in said_of_columns(comment, rows).items() if about not in said}
-    said["mentions"] = columns | said["mentions"]
+    ion = {} if "charge" in said else ion_of_atoms(comment, [name.symbol for name, _ in atoms])
+    said["mentions"] = columns | ion | said["mentions"]
     _add_remarks(said, (line.partition("#")[2] for line in body), source)
     return replace(_collect(atoms), **said)
 
@@ -296,6 +298,10 @@ def _read_entry(entry, atom):
 
 
 def _real(value, axis, atom):
+    try:
+        require_bare(value)
+    except UnclearNumber as error:
+        raise InputError(f"coordinate {axis} of {atom}: {error}.") from error
     array = None if isinstance(value, list | tuple | dict) else np.asarray(value)
     if array is None or array.ndim != 0 or array.dtype.kind not in "iuf":
         raise InputError(f"coordinate {axis} of {atom} is {shown(value)}, expected a real number.")

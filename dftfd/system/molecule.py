@@ -22,7 +22,7 @@ from dftfd.runtime.arguments import Kind, array, choice, public, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.system.ase_atoms import from_ase, is_ase_atoms
-from dftfd.system.basis import basis_remarks, require_core, resolve_basis, resolve_ecp
+from dftfd.system.basis import basis_remarks, diffuse_remarks, require_core, resolve_basis, resolve_ecp
 from dftfd.system.geometry import (
     Geometry,
     is_coordinate_text,
@@ -156,6 +156,11 @@ class Molecule(ShownAsText):
     def basis_remarks(self) -> tuple[str, ...]:
         """What the names of basis sets promise and their tables lack, a line each."""
         return basis_remarks(self.symbols, self.atom_basis)
+
+    @cached_property
+    def diffuse_remarks(self) -> tuple[str, ...]:
+        """Which of its basis sets have no diffuse functions though their names promise them, a line each."""
+        return diffuse_remarks(self.symbols, self.atom_basis)
 
     @property
     def shortest_distance(self) -> tuple[int, int, float] | None:

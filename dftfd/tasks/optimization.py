@@ -321,6 +321,6 @@ def _earlier_frames(molecule, kind, trajectory) -> list[Frame]:
 
 def text_of_constraints(constraints) -> str | None:
     """Constraints as text: given so, or the contents of a file."""
-    if constraints is None or "$" in str(constraints):
+    if constraints is None or isinstance(constraints, str) and "$" in constraints:
         return constraints
     return read_text(constraints, "the text of constraints")
