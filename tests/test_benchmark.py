@@ -269,7 +269,7 @@ def gscdb(tmp_path):
     )
     comment = "charge=0, multiplicity={}, basis=def2-QZVPPD, num_basis=1"
     (tmp_path / "xyz_files" / "h2.xyz").write_text(f"2\n{comment.format(1)}\nH 0 0 0\nH 0 0 0.74\n")
-    (tmp_path / "xyz_files" / "h.xyz").write_text(f"1\n{comment.format(2)}\nH 0 0 0\n")
+    (tmp_path / "xyz_files" / "h.xyz").write_text(f"1\n{comment.format(2).title().replace('=', ' = ')}\nH 0 0 0\n")
     (tmp_path / "xyz_files" / "field.xyz").write_text(
         f"2\n{comment.format(1)}, multipole_field=X 0.1\nH 0 0 0\nH 0 0 0.74\n"
     )

@@ -235,7 +235,9 @@ def test_pictures_and_the_command(hydrogen, tmp_path, capsys):
     assert main(command) == 5  # the files are there
     assert main(["invert", str(tmp_path / "h2.h5"), "--target", "ccsd"]) == 2
     assert main(["invert", H2, "--basis", "sto-3g"]) == 2
-    assert main(["invert", H2, "--basis", "6-31g", "--target", "fci", "--density-tol", "1e-7"]) == 3
+    hopeless = ["invert", H2, "--basis", "6-31g", "--target", "fci", "--density-tol", "1e-7"]
+    assert main([*hopeless, "--plot", str(tmp_path / "w.svg"), "--atoms", "a,b"]) == 2  # told before the inversion
+    assert main(hopeless) == 3
     assert "come no closer" in capsys.readouterr().err
 
 

@@ -113,6 +113,22 @@ def test_files_with_such_weights_are_refused(tmp_path, change):
 
 
 @pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ({"molecules": {"h2": {"atoms": "H 0 0 0; H 0 0 0.74;", "file": "h2.xyz"}}}, "has a file and atoms"),
+        ({"reactions": [{"stoichiometry": {"h2": 1, "h": 0}, "reference": 1.0}]}, "h=0: give a .* other than 0"),
+        ({"reactions": [{"stoichiometry": {"h2": 1}, "reference": 1.0, "published": {"PBE": 1, "pbe": 2}}]}, "letters"),
+    ],
+)
+def test_entries_that_contradict_each_other_are_refused(tmp_path, entry, words):
+    """The file counted, a reaction became the total energy of what was left, the last of two names counted."""
+    document = {"dftfd_benchmark": 1, "molecules": {"h2": {"atoms": "H 0 0 0; H 0 0 0.74;"}}, "reactions": []} | entry
+    (tmp_path / "a.json").write_text(json.dumps(document))
+    with pytest.raises(InputError, match=words):
+        read_document(tmp_path / "a.json")
+
+
+@pytest.mark.parametrize(
     ("where", "entry"),
     [
         ("molecule h2", {"molecules": {"h2": {"atoms": "H 0 0 0; H 0 0 1.4;", "unit": "bohr"}}}),

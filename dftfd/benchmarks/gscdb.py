@@ -106,7 +106,8 @@ def read_molecule(path, label) -> Species:
         return Species(label, "", reason=f"{file} is missing")
     try:
         lines = read_text(file).splitlines()
-        said = dict(part.strip().partition("=")[::2] for part in (lines + ["", ""])[1].split(","))
+        entries = [part.partition("=") for part in (lines + ["", ""])[1].split(",")]
+        said = {key.strip().lower(): value.strip() for key, _, value in entries}
         # their comment line has commas, which dftfd's reader takes for blanks: the atoms are read without it
         geometry = parse_geometry("\n".join([lines[0], "", *lines[2:]]), str(file))
         charge, spin = int(said.get("charge", 0)), int(said.get("multiplicity", 1)) - 1

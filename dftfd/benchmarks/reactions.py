@@ -36,6 +36,7 @@ _LONG_NAME = re.compile(rf"""(?<![\w"'-])(?:{_PART}){{20}}""")
 _OF_DOCUMENT = "dftfd_benchmark name title source basis weighting unit subsets molecules reactions".split()
 _CHARGE = whole(-100, 100)
 _POSITIVE = number(lambda x: x >= 0, "a finite number of at least 0")
+_COEFFICIENT = number(lambda x: x != 0, "a finite number other than 0")
 _CHARGE_KEY = "charge"
 FREE: dict[str, dict[str, int]] = {"H+": {"H": 1, _CHARGE_KEY: 1}, "e-": {_CHARGE_KEY: -1}}
 """What particles are made of that equations name and that have no energy."""
@@ -310,6 +311,8 @@ def _as_list(value):
 def _species(name, entry, folder, where) -> Species:
     where = f"{where}molecule {name}"
     entry = _entry(where, entry, ("file", "atoms", "charge", "spin", "basis"))
+    if {"file", "atoms"} <= entry.keys():
+        raise InputError(f"{where} has a file and atoms; leave one out.")
     words = text.checked(f"{where}, atoms", entry.get("atoms")) if "file" not in entry else ""
     try:
         if "file" in entry:
@@ -358,7 +361,7 @@ def _reaction(entry, where, factor, default) -> Reaction:
     entry = _entry(where, entry, ("name", "subset", "stoichiometry", "reference", "weight", "published"))
     coefficients = mapping.checked(f"{where}, stoichiometry", entry.get("stoichiometry"))
     value = number()
-    named = [(key, value.checked(f"{where}, {key}", amount)) for key, amount in coefficients.items()]
+    named = [(key, _COEFFICIENT.checked(f"{where}, {key}", amount)) for key, amount in coefficients.items()]
     weight = None if entry.get("weight") is None else _POSITIVE.checked(f"{where}, weight", entry["weight"])
     return Reaction(
         name=text.checked(f"{where}, name", entry.get("name", where.rpartition(" ")[2])),
@@ -372,6 +375,8 @@ def _reaction(entry, where, factor, default) -> Reaction:
 
 def _published(entry, where, factor):
     found = mapping.checked(f"{where}, published", entry.get("published", {}))
+    if len({key.lower() for key in found}) < len(found):
+        raise InputError(f"{where}, published: names that differ in the size of letters alone are one functional.")
     return {key.lower(): factor * number().checked(f"{where}, {key}", x) for key, x in found.items()}
 
 

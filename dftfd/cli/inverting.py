@@ -9,9 +9,11 @@ from dftfd.cli.commands import Debug, Verbose, app, at_work, messages, progress_
 from dftfd.cli.nuclei import File
 from dftfd.cli.option_types import functional_named, with_options
 from dftfd.cli.terminal import say
+from dftfd.cli.verdicts import functionals_of
 from dftfd.errors import InputError
 from dftfd.runtime.files import require_ending
 from dftfd.runtime.notebook import require_new
+from dftfd.runtime.pictures import require_picture
 
 OFFERED = "grid_level", "linear_dependence", "max_memory"
 
@@ -64,6 +66,9 @@ def invert(
         require_ending(output, ".h5")
     for path in filter(None, (output, plot)):
         require_new(path, overwrite)
+    if plot is not None:
+        require_picture(plot)
+    line, others = _numbers("atoms", atoms), functionals_of(compare)
     with messages(verbose, debug):
         if bool(target) == file.lower().endswith(".h5"):
             raise InputError("give a result, FILE.h5, or a molecule with --target: mp2, ccsd, casscf or fci.")
@@ -88,7 +93,7 @@ def invert(
         if output is not None:
             found.save(output)
         if plot is not None:
-            found.plot(plot, _numbers("atoms", atoms), [name for name in compare.split(",") if name])
+            found.plot(plot, line, others)
 
 
 def _of_result(file, of_run):
