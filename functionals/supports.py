@@ -16,7 +16,7 @@ from dftfd.functionals.vv10 import vv10
 PROPERTIES = {
     "energy": "`run_scf`",
     "energy differences": "`numerical_forces`, scans, benchmarks",
-    "forces": "`result.forces()`, `optimize`, reaction paths",
+    "forces": "`result.forces()`, `result.point_charge_forces()`, `optimize`, reaction paths",
     "second derivatives": "`result.hessian()`, `result.vibrations()`",
     "stability": "second-order and direct minimisation, and what follows",
     "stability of a state": "`result.stability()`",

@@ -25,7 +25,7 @@ COMMANDS = {
     "run, open shell": ("run", *LITHIUM),
     "run, smeared, in a solvent": ("run", *LITHIUM, "--smearing", "0.01", "--solvent", "water"),
     "run, not converged": ("run", WATER, *HARTREE_FOCK, "--max-cycles", "2", "--convergence", "diis"),
-    "gradient": ("gradient", WATER, *HARTREE_FOCK, "--no-grid-response"),
+    "gradient": ("gradient", WATER, *HARTREE_FOCK, "--no-grid-response", "--point-charges", "0.5 9 1 1"),
     "gradient, numerical": ("gradient", HYDROGEN, *HARTREE_FOCK, "--numerical"),
     "gradient, excited state": ("gradient", HYDROGEN, *HARTREE_FOCK, "--state", "1"),
     "optimize": ("optimize", HYDROGEN, *HARTREE_FOCK),

@@ -9,9 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from pyscf import qmmm, scf
 
 import dftfd
 from dftfd.errors import NotConvergedError, UnsupportedError
+from dftfd.libcint.mole import to_pyscf
 from dftfd.libcint.two_electron import auxiliary_basis
 from dftfd.model.forces import nuclear_forces
 from dftfd.scf.orbitals import occupied_orbitals
@@ -21,6 +23,7 @@ from tests.sample import sample
 BENT = "O 0 0.02 0.1173; H 0.1 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 TIGHT = {"conv_tol": 2e-14, "grid_level": 0, "nlc_grid_level": 0}
 STEP = 1e-3
+LITHIUM_HYDRIDE = "Li 0 0 0.05; H 0.1 0 1.65"
 
 
 def water(**options):
@@ -116,6 +119,65 @@ def test_forces_in_a_field_and_near_charges():
     """A uniform field and fixed point charges act on nuclei and electrons; the forces add up to -dE/d(translation)."""
     options = {"electric_field": (0.01, 0.02, -0.03), "point_charges": [(0.5, 4.0, 1.0, 1.0), (-1.0, 0.0, 0.0, -6.0)]}
     check(water(), "lda,vwn", **options)
+
+
+CHARGES = np.array([[0.6, 3.0, 2.1, -1.9], [-0.4, -2.4, 1.2, 4.7]])
+BESIDE_CHARGES = {  # charge of LiH, functional, method, options
+    "RKS": (0, "pbe", "RKS", {}),
+    "UKS-field-exact": (1, "b3lyp", "UKS", {"electric_field": (0.01, 0.02, -0.03), "density_fit": False}),
+    "ROKS": (1, "lda,vwn", "ROKS", {}),
+    "smearing": (0, "hf", "RKS", {"smearing": 0.1}),
+    "solvent": (0, "hf", "RKS", {"solvent": "water"}),
+    "relativity": (0, "hf", "RKS", {"relativity": "x2c"}),
+}
+
+
+@pytest.mark.parametrize("name", sample(BESIDE_CHARGES, ["RKS", "UKS-field-exact", "smearing", "solvent"]))
+def test_forces_on_point_charges(name):
+    """As all charges are moved along a drawn direction, differences of the (free) energy to 1e-8."""
+    charge, xc, method, options = BESIDE_CHARGES[name]
+    molecule = dftfd.molecule(LITHIUM_HYDRIDE, basis="sto-3g", charge=charge, spin=charge)
+    run = lambda charges, **more: dftfd.run_scf(molecule, xc, method, point_charges=charges, **TIGHT | options | more)
+    result = run(CHARGES)
+    along = np.random.default_rng(5).normal(size=(2, 3))
+    moved = lambda x: run(CHARGES + np.pad(x * along, [(0, 0), (1, 0)]), guess=result).free_energy
+    forces = result.point_charge_forces()
+    assert forces.shape == (2, 3) and np.abs(forces).max(axis=1).min() > 1e-3
+    assert np.sum(forces * along) == pytest.approx(-difference(moved, 1e-2), abs=1e-8)
+
+
+def test_molecule_and_charges_push_each_other():
+    """Forces on nuclei and on charges add up to zero; a charge may sit where a ghost atom does."""
+    molecule = dftfd.molecule(f"{LITHIUM_HYDRIDE}; ghost-H 2.0 0.3 -0.2", basis="sto-3g")
+    charges = np.vstack([CHARGES, [0.2, *molecule.coordinates[2]]])
+    result = dftfd.run_scf(molecule, "pbe", point_charges=charges, **TIGHT)
+    assert np.abs(result.point_charge_forces()).max() > 1e-3
+    np.testing.assert_allclose(result.forces().sum(axis=0) + result.point_charge_forces().sum(axis=0), 0, atol=1e-9)
+
+
+def test_forces_on_point_charges_are_those_of_pyscf():
+    """RHF and UHF beside charges with exact integrals, PySCF's grad_hcore_mm and grad_nuc_mm: to 1e-7."""
+    for charge in (0, 1):
+        molecule = dftfd.molecule(LITHIUM_HYDRIDE, basis="sto-3g", charge=charge, spin=charge)
+        method = qmmm.mm_charge(scf.HF(to_pyscf(molecule)), CHARGES[:, 1:], CHARGES[:, 0], unit="Bohr")
+        method.conv_tol, method.conv_tol_grad = 1e-13, 1e-9
+        method.kernel()
+        slopes, P = method.nuc_grad_method(), method.make_rdm1()
+        P = P if P.ndim == 2 else P.sum(axis=0)
+        result = dftfd.run_scf(molecule, "hf", point_charges=CHARGES, density_fit=False, **TIGHT)
+        expected = -(slopes.grad_hcore_mm(P) + slopes.grad_nuc_mm())
+        np.testing.assert_allclose(result.point_charge_forces(), expected, rtol=0, atol=1e-7)
+
+
+def test_where_forces_on_point_charges_are_none():
+    """No charges, no rows; as for forces on nuclei, no energy and no convergence are refused."""
+    helium = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="sto-3g"), "hf")
+    assert helium.point_charge_forces().shape == (0, 3)
+    model = replace(helium.calculation, functional=dftfd.get_functional("lb94"))
+    with pytest.raises(UnsupportedError, match="model of the potential"):
+        replace(helium, calculation=model).point_charge_forces()
+    with pytest.raises(NotConvergedError, match="forces on point charges"):
+        replace(helium, converged=False).point_charge_forces()
 
 
 def test_smeared_occupations_give_the_gradient_of_the_free_energy():

@@ -122,7 +122,7 @@ def gradient(
                 parts: dict[str, Any] = {"result": result, "excitations": found, "excited state": of_state}
             else:
                 forces = nuclear_forces(result, not no_grid_response, progress)
-                parts = {"result": result, "forces": forces}
+                parts = {"result": result, "forces": forces, **_on_charges(result)}
             say(f"\n{Document(parts)}")
             if numerical:
                 parts["differences"] = _by_differences(forces, system, of_run | {"guess": result}, progress)
@@ -133,6 +133,22 @@ def gradient(
 def _driver(state):
     """What a QCSchema file returns: it has no place for an excited state, whose numbers stand in its document."""
     return "energy" if state else "gradient"
+
+
+def _on_charges(result):
+    """Forces on the point charges, as a part of what is printed; nothing without charges."""
+    from dftfd.results.document import Said
+
+    charges = result.calculation.surroundings.charges
+    if not len(charges):
+        return {}
+    forces = result.point_charge_forces()
+    rows = [
+        f"{charge:8.4f}" + "".join(f"{component:18.10f}" for component in force)
+        for charge, force in zip(charges, forces, strict=True)
+    ]
+    text = "\n".join(["forces on point charges / (hartree/bohr)", *rows])
+    return {"forces on charges": Said(text, {"charges": charges, "forces_hartree_per_bohr": forces})}
 
 
 def _by_differences(forces, system, of_run, progress):

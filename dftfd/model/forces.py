@@ -108,6 +108,20 @@ def nuclear_forces(
     return Forces(-gradient, molecule.coordinates, molecule.symbols, grid_response and not fixed, fixed)
 
 
+def point_charge_forces(result) -> np.ndarray:
+    """Minus the derivative of a converged result's (free) energy by the positions of its point charges, (charge, 3).
+
+    The energy is stationary in the density matrix and no basis function moves with a charge (Hellmann, Feynman).
+    Raises as `nuclear_forces`.
+    """
+    calculation = result.calculation
+    result.require_converged("forces on point charges")
+    require_forces(calculation.functional)
+    P = result.density_matrix.sum(axis=0)
+    with blas_threads(1):
+        return -calculation.surroundings.point_charge_gradient(calculation.molecule, P)
+
+
 def require_energy(functional) -> None:
     """Raise UnsupportedError, naming them, where terms are models of the potential alone: their total is incomplete."""
     supports.require("energy differences", functional)

@@ -16,7 +16,7 @@ from dftfd.functionals.base import Functional
 from dftfd.interop.mean_field import mean_field
 from dftfd.libcint import mole as bridge
 from dftfd.model.calculation import Calculation
-from dftfd.model.forces import nuclear_forces
+from dftfd.model.forces import nuclear_forces, point_charge_forces
 from dftfd.model.stability_analysis import result_stability
 from dftfd.properties.fields import electrostatic_potential, localisation_function
 from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, spin_square
@@ -373,6 +373,15 @@ class SCFResult:
         the energy.
         """
         return nuclear_forces(self, grid_response).values
+
+    @public
+    def point_charge_forces(self) -> np.ndarray:
+        """Forces of nuclei and electrons on the charges of `point_charges` (charge, 3) [hartree/bohr].
+
+        Minus the derivative of the energy by their positions. As in the energy, what charges do to each other, and a
+        field or a solvent to them, is not part of it. Raises as `forces`.
+        """
+        return point_charge_forces(self)
 
     @public
     def hessian(

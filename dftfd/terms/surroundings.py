@@ -72,6 +72,17 @@ class Surroundings:
             gradient[a] += _coulomb_slope(R[a], Z[a], self.positions, self.charges)
         return gradient
 
+    def point_charge_gradient(self, molecule, P) -> np.ndarray:
+        """Derivative of the energy by the positions of the charges, (charge, 3) [hartree/bohr], for a symmetric P.
+
+        Neither orbitals nor nuclei move with a charge, so that of its interaction with both is all of it.
+        """
+        Z, R, k = molecule.nuclear_charges, molecule.coordinates, len(self.charges)
+        points = points_of(-self.charges, self.positions)
+        _, gradient = coulomb_slopes(gaussian_basis(molecule), P, points, molecule.n_atoms, k)
+        of_nuclei = [_coulomb_slope(self.positions[c], self.charges[c], R[Z != 0], Z[Z != 0]) for c in range(k)]
+        return gradient + np.reshape(of_nuclei, (k, 3))
+
     def one_electron_gradient(self, molecule, P) -> np.ndarray:
         """d tr(P H)/dR of the matrices of `one_electron` for a symmetric P (ao, ao), (atom, 3) [hartree/bohr]."""
         n, attracting = molecule.n_atoms, molecule.nuclear_charges
