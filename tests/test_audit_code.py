@@ -340,6 +340,8 @@ PROGRAM = """
 name = "springs"
 command = ["PYTHON", "PROGRAM", "{input}", "{output}"]
 template = "{charge} {basis}\\n{geometry_bohr}\\n{task} { stays }"
+[values]
+basis = "soft"
 [tasks.energy]
 text = "energy"
 read = '^E = (\\S+)$'
@@ -354,7 +356,7 @@ import math
 import sys
 
 head, *atoms, task = open(sys.argv[1]).read().splitlines()
-assert head == "0 " and task.split(" ", 1)[1] == "{ stays }"
+assert head == "0 soft" and task.split(" ", 1)[1] == "{ stays }"
 r = [tuple(map(float, line.split()[1:])) for line in atoms]
 energy, gradient = 0.0, [[0.0] * 3 for _ in r]
 for a in range(len(r)):

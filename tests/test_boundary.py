@@ -721,8 +721,8 @@ NOT_CALLED = {
 }
 """Public names that are not called with arguments, and why."""
 
-CALLED = ("run_batch: on_outcome", "benchmark: on_step")
-"""Positions of code that is called when the work is done: what it raises itself reaches the caller."""
+CALLED = ("run_batch: on_outcome", "benchmark: on_step", "reaction: on_step", "audit_code: progress")
+"""Positions of code that is called while the work is done: what it raises itself reaches the caller."""
 
 
 def positions():

@@ -11,6 +11,7 @@ from typing import Any
 from dftfd.batch import Outcome, run_batch
 from dftfd.benchmarks.reactions import BenchmarkSet
 from dftfd.errors import DftfdError, InputError, NotConvergedError, NumericalError, shown
+from dftfd.functionals.registry import get_functional
 from dftfd.model.options import Options
 from dftfd.results.tree import MOLECULE_TEXT
 from dftfd.runtime.version import VERSION
@@ -92,7 +93,7 @@ class How:
 
 def name_of(xc) -> str:
     """What a functional is called in tables."""
-    return xc if isinstance(xc, str) else xc.name
+    return xc if isinstance(xc, str) else get_functional(xc).name
 
 
 def as_many(value) -> tuple:
