@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.constants import angstrom, physical_constants
 
 from dftfd.errors import UnsupportedError
 
@@ -24,10 +25,13 @@ QUANTITIES = {
     "charge_forces": "hartree/bohr",
     "restarted": "hartree",
     "reloaded": "hartree",
+    "in_angstrom": "hartree",
+    "other_integrals": "hartree",
 }
 """What a target may offer, with its unit. Shapes: (), (atom, 3), (atom, 3, atom, 3), (3,), (3, 3), (atom, 3, 3) with
-the dipole's component last, (atom, 3, 3, 3), (mode,), (charge, 3), and two energies: from stored orbitals, from a
-stored result."""
+the dipole's component last, (atom, 3, 3, 3), (mode,), (charge, 3), and four energies: from stored orbitals, from a
+stored result, of positions that the program is told in angstrom in place of bohr or the other way round, and with
+density fitting in place of exact integrals or the other way round."""
 
 CONDITIONS = ("spin", "field", "charges", "state")
 """What a target may be asked under: open shells, an electric field, point charges, excited states."""
@@ -54,6 +58,11 @@ class Setting:
     def but(self, **changes: Any) -> "Setting":
         """The same with some of it replaced."""
         return replace(self, **changes)
+
+    @property
+    def in_angstrom(self) -> np.ndarray:
+        """The positions (atom, 3) [angstrom], by SciPy's constant, which is none of the programs'."""
+        return np.asarray(self.positions) * (physical_constants["Bohr radius"][0] / angstrom)
 
     @property
     def conditions(self) -> set[str]:

@@ -34,7 +34,10 @@ class PySCFTarget(Fixed):
     excited: str = "TDA"
     title: str = ""
 
-    offers = frozenset({"energy", "forces", "hessian", "dipole", "polarizability", "charge_forces", "restarted"})
+    offers = frozenset(
+        {"energy", "forces", "hessian", "dipole", "polarizability", "charge_forces"}
+        | {"restarted", "in_angstrom", "other_integrals"}
+    )
     conditions = frozenset({"spin", "field", "charges", "state"})
 
     def __post_init__(self):
@@ -59,11 +62,12 @@ class PySCFTarget(Fixed):
             found["without solvent"] = replace(self, make=lambda mole: self.make(mole).undo_solvent())
         return found
 
-    def made(self, setting: Setting) -> Any:
+    def made(self, setting: Setting, unit: str = "Bohr") -> Any:
         """The method of a molecule, not yet run."""
-        atoms = list(zip(setting.symbols, np.asarray(setting.positions).tolist(), strict=True))
+        positions = setting.in_angstrom if unit == "Angstrom" else setting.positions
+        atoms = list(zip(setting.symbols, np.asarray(positions).tolist(), strict=True))
         given = {"basis": self.basis, "charge": setting.charge, "spin": setting.spin, **self.mole}
-        method = self.make(gto.M(atom=atoms, unit="Bohr", verbose=0, **given))
+        method = self.make(gto.M(atom=atoms, unit=unit, verbose=0, **given))
         mean_field = getattr(method, "_scf", method)
         for name, value in TIGHT.items():
             now, better = getattr(mean_field, name, None), max if name == "max_cycle" else min
@@ -81,15 +85,7 @@ class PySCFTarget(Fixed):
         """The method after its calculation; the last one is kept."""
         ground = setting.but(state=0)
         if self._key != ground.key:
-            method = self.made(ground)
-            mean_field = getattr(method, "_scf", method)
-            if mean_field is not method:
-                mean_field.kernel()
-                method.kernel()
-            else:
-                method.kernel(dm0=self._start(ground))
-            if not (getattr(method, "converged", True) and mean_field.converged):
-                raise NotConvergedError(f"PySCF's calculation of {setting.name or 'a molecule'} has not converged.")
+            method = _solved(self.made(ground), setting, self._start(ground))
             self._key, self._method = ground.key, method
         return self._method
 
@@ -142,9 +138,32 @@ class PySCFTarget(Fixed):
         return -(gradient.grad_hcore_mm(density) + gradient.grad_nuc_mm())
 
     def _restarted(self, method, setting):
-        again = self.made(setting)
-        again.kernel(dm0=method.make_rdm1())
-        return again.e_tot
+        if hasattr(method, "_scf"):
+            raise UnsupportedError("mean fields only are restarted.")
+        return self._energy(_solved(self.made(setting), setting, method.make_rdm1()), setting)
+
+    def _in_angstrom(self, method, setting):
+        return self._energy(_solved(self.made(setting, "Angstrom"), setting), setting)
+
+    def _other_integrals(self, method, setting):
+        if hasattr(method, "_scf") or not hasattr(method, "density_fit"):
+            raise UnsupportedError("mean fields only have density fitting here.")
+        other = self.made(setting)
+        other = other.undo_df() if getattr(other, "with_df", None) else other.density_fit()
+        return self._energy(_solved(other, setting), setting)
+
+
+def _solved(method, setting, start=None):
+    """The method after its calculation, which begins with a density where a mean field is asked for."""
+    mean_field = getattr(method, "_scf", method)
+    if mean_field is not method:
+        mean_field.kernel()
+        method.kernel()
+    else:
+        method.kernel(dm0=start)
+    if not (getattr(method, "converged", True) and mean_field.converged):
+        raise NotConvergedError(f"PySCF's calculation of {setting.name or 'a molecule'} has not converged.")
+    return method
 
 
 def _with(found, attributes):

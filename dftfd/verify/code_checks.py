@@ -15,13 +15,18 @@ from dftfd.results.vibrations import KM_PER_MOL
 from dftfd.verify.audit_sources import CodeRaisedError
 from dftfd.verify.code_differences import FIELD_STEP, STEP, gradient
 from dftfd.verify.code_session import SEED, Session
-from dftfd.verify.code_verdicts import INCONSISTENT, SMALLEST, Comparison, judge
+from dftfd.verify.code_verdicts import INCONSISTENT, SIGMAS, SMALLEST, Comparison, judge
 
 FIELD = np.array([0.004, -0.006, 0.005])
 FAR = 500.0
 """Distance [bohr] of molecules that do not feel each other: dipoles of 1 e bohr by 2e-8 hartree."""
 NESTED = ("6-31g", "6-31g*", "6-31++g**")
 SYNONYMS = ("6-31g*", "6-31g(d)")
+NARROW = 0.9
+"""Factor of the positions at which units are compared."""
+DISPLACED, LEFT = 0.1, 0.2
+"""Length [bohr] of the displacement along which fitted and exact energies are compared, and the part of the error of
+density fitting that may be left in differences."""
 DIRECTIONS = 3
 """In how many drawn directions derivatives are compared first; all coordinates follow where these disagree."""
 
@@ -226,6 +231,23 @@ def _other_way(quantity, ask, s):
     return _same(np.ravel(ask(quantity, s)), np.ravel(ask("energy", s)), ask, s)
 
 
+def units(ask: Session, s: Setting) -> Comparison:
+    """Positions in angstrom and in bohr give one energy, of a molecule so narrow that lengths show in it."""
+    narrow, noise = s.but(positions=NARROW * s.positions), ask.noise("energy", s)
+    given, expected = (np.ravel(ask(quantity, narrow)) for quantity in ("in_angstrom", "energy"))
+    return Comparison(given, expected, "hartree", noise=noise, scale=SMALLEST)
+
+
+def density_fitting(ask: Session, s: Setting) -> Comparison:
+    """Differences of energies along a displacement lose most of the error that density fitting has."""
+    along = np.random.default_rng(SEED).normal(size=s.positions.shape)
+    along *= DISPLACED / np.linalg.norm(along)
+    settings = [s.but(positions=s.positions + t * along) for t in (0, -1, 1)]
+    fitted, exact = (np.array([ask(q, x) for x in settings]) for q in ("other_integrals", "energy"))
+    bar, noise = LEFT * abs(fitted[0] - exact[0]) / SIGMAS, ask.noise("energy", s)
+    return Comparison(fitted[1:] - fitted[0], exact[1:] - exact[0], "hartree", bar, noise)
+
+
 def nested_bases(ask: Session, s: Setting) -> Comparison:
     """A basis set that holds another one gives no higher energy."""
     energies = np.array([_in_basis(ask, basis, s) for basis in NESTED])
@@ -297,6 +319,8 @@ CHECKS: dict[str, Check] = {
     "translation": _check(translation, "energy"),
     "rotation": _check(rotation, "energy", turns=True),
     "size consistency": _check(size, "energy"),
+    "units": _check(units, "energy", "in_angstrom"),
+    "density fitting": _check(density_fitting, "energy", "other_integrals"),
     "nested bases": _check(nested_bases, "energy"),
     "two names": _check(two_names, "energy"),
     "after others": _check(again, "energy"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dftfd.errors import NotConvergedError
+from dftfd.errors import NotConvergedError, UnsupportedError
 from dftfd.interop.asked import QUANTITIES, Setting
 from dftfd.model.options import OPTIONS
 from dftfd.results.result import SCFResult
@@ -23,7 +23,7 @@ class OwnTarget:
     excited: options of `excitations`, such as tda.   conv_tol is 1e-12 unless it is given.
     """
 
-    offers = frozenset(QUANTITIES) - {"charge_forces"}
+    offers = frozenset(QUANTITIES)
     conditions = frozenset({"spin", "field", "charges", "state"})
 
     def __init__(self, xc: Any = "pbe", basis: Any = "6-31g", excited: Any = None, **options: Any):
@@ -48,9 +48,10 @@ class OwnTarget:
             found["without solvent"] = OwnTarget(self.xc, self.basis, self.excited, **without)
         return found
 
-    def _run(self, setting: Setting, **options: Any) -> SCFResult:
-        atoms = list(zip(setting.symbols, np.asarray(setting.positions).tolist(), strict=True))
-        nuclei = molecule(atoms, self.basis, setting.charge, setting.spin, unit="bohr", allow_close=True)
+    def _run(self, setting: Setting, options: dict[str, Any], unit: str = "bohr") -> SCFResult:
+        positions = setting.in_angstrom if unit == "angstrom" else setting.positions
+        atoms = list(zip(setting.symbols, np.asarray(positions).tolist(), strict=True))
+        nuclei = molecule(atoms, self.basis, setting.charge, setting.spin, unit=unit, allow_close=True)
         options = self.options | options
         if np.any(setting.field):
             options["electric_field"] = setting.field
@@ -63,10 +64,12 @@ class OwnTarget:
 
     def compute(self, quantity: str, setting: Setting) -> Any:
         """The quantity; calculations start from the density of the one before where that has the same atoms."""
+        if setting.state and quantity not in ("energy", "forces"):
+            raise UnsupportedError("energies and forces of excited states only.")
         ground = setting.but(state=0).key
         if self._last is None or self._last[0] != ground:
             same = self._last is not None and self._last[0][:3] == ground[:3]
-            self._last = ground, self._run(setting, **{"guess": self._last[1]} if same and self._last else {})
+            self._last = ground, self._run(setting, {"guess": self._last[1]} if same and self._last else {})
         return getattr(self, f"_{quantity}")(self._last[1], setting)
 
     def _excitations(self, result, setting):
@@ -100,11 +103,21 @@ class OwnTarget:
     def _infrared(self, result, setting):
         return result.vibrations().infrared
 
+    def _charge_forces(self, result, setting):
+        return result.point_charge_forces()
+
     def _restarted(self, result, setting):
-        return self._run(setting, guess=result).free_energy
+        return self._run(setting, {"guess": result}).free_energy
 
     def _reloaded(self, result, setting):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "result.h5"
             result.save(path)
             return load_result(path, self.xc if not isinstance(self.xc, str) else None).free_energy
+
+    def _in_angstrom(self, result, setting):
+        return self._run(setting, {"guess": result}, "angstrom").free_energy
+
+    def _other_integrals(self, result, setting):
+        other = {"guess": result, "density_fit": not result.calculation.density_fit}
+        return self._run(setting, other).free_energy
