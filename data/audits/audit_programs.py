@@ -70,7 +70,11 @@ AUDITS = {
     "gfn2": (other_programs, None, BOTH),
     "psi4_hf": (other_programs, ["forces", "net force"], (FLUORIDE,)),
     "psi4_pbe": (other_programs, ["forces", "net force"], (FLUORIDE,)),
-    "nwchem_hf": (other_programs, ["forces", "forces on charges", "Hessian", *SUMS, "rotation"], (FLUORIDE,)),
+    "nwchem_hf": (
+        other_programs,
+        ["forces", "forces on charges", "Hessian", "Hessian beside charges", *SUMS, "rotation"],
+        (FLUORIDE,),
+    ),
     "own_hf": (other_programs, None, (FLUORIDE,)),
     "own_pbe": (other_programs, None, (FLUORIDE,)),
     "own_m06l": (other_programs, ["forces", "Hessian", "net force"], (FLUORIDE,)),
