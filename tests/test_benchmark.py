@@ -605,6 +605,7 @@ def test_wrong_requests_end_before_anything_is_computed(tiny, monkeypatch):
         ({"density": "no_such"}, FunctionalError),
         ({"only": ["x"]}, InputError),
         ({"limit": 0}, InputError),
+        ({"basis": ""}, InputError),
     ]:
         with pytest.raises(error):
             dftfd.benchmark(tiny, **given)

@@ -13,6 +13,7 @@ from dftfd.benchmarks.reactions import read_document
 from dftfd.errors import InputError, InputWarning
 from dftfd.model.input_warnings import warn_about_functional, warn_about_sizes
 from dftfd.model.options import OPTIONS, Options
+from dftfd.response.polarizability import FREQUENCY
 from dftfd.results.qcschema import read_input
 from dftfd.system.isotopes import isotopes_of_text
 
@@ -469,3 +470,9 @@ def test_a_table_without_molecules_is_refused(text, tmp_path):
     file.write_text(text)
     (entry,) = read_entries([str(file)], {})
     assert "has no molecules" in str(entry.error)
+
+
+def test_frequencies_in_another_unit_warn():
+    with pytest.warns(InputWarning, match="532 hartree, where 1 eV is 0.0367"):
+        assert FREQUENCY.checked("omega", 532) == 532.0  # nm
+    assert FREQUENCY.checked("omega", 0.0856) == 0.0856

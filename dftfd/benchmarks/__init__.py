@@ -69,6 +69,13 @@ def _as_set(value):
     return name
 
 
+def _as_basis(value):
+    if not (name := text.convert(value)).strip():
+        raise ValueError
+    return name
+
+
+_BASIS = Kind("the name of a basis set", _as_basis)
 _OF_MOLECULES = ("cartesian", "ecp")
 
 
@@ -82,7 +89,7 @@ def benchmark(
     limit: Annotated[int, whole(1)] | None = None,
     seed: Annotated[int, whole(0, 2**32 - 1)] = 0,
     density: Any = None,
-    basis: str | None = None,
+    basis: Annotated[str | None, optional(_BASIS)] = None,
     jobs: Annotated[int, whole(1)] = 1,
     client: Any = None,
     record: Annotated[Path | None, optional(as_path)] = None,
@@ -148,7 +155,7 @@ def plan_benchmark(
     limit: Annotated[int, whole(1)] | None = None,
     seed: Annotated[int, whole(0, 2**32 - 1)] = 0,
     density: Any = None,
-    basis: str | None = None,
+    basis: Annotated[str | None, optional(_BASIS)] = None,
     jobs: Annotated[int, whole(1)] = 1,
     molecule_options: dict[str, Any] | None = None,
     **options: Any,

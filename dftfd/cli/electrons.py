@@ -29,7 +29,7 @@ def excitations(
     file: File,
     of_molecule,
     of_run,
-    n: Annotated[int, typer.Option("-n", "--number", help="How many excitations.")] = 5,
+    n: Annotated[int, typer.Option("-n", "--number", help="How many excitations.", min=1)] = 5,
     tda: Annotated[bool, typer.Option("--tda", help="Tamm-Dancoff approximation.")] = False,
     triplets: Annotated[bool, typer.Option("--triplets", help="Triplets of a closed shell.")] = False,
     spin_flip: Annotated[bool, typer.Option("--spin-flip", help="Alpha electrons to beta, from a high spin.")] = False,
@@ -97,9 +97,11 @@ def polarizability(
     debug: Debug = False,
 ):
     """Compute the polarisability, static or at frequencies."""
-    from dftfd.response.polarizability import hyper_in_words, in_words
+    from dftfd.response.polarizability import FREQUENCY, hyper_in_words, in_words
 
     with messages(verbose, debug):
+        for frequency in omega or ():
+            FREQUENCY.checked("omega", frequency)
         result, progress = _solved(file, of_molecule, of_run)
         with progress:
             for frequency in omega or [0.0]:

@@ -12,18 +12,20 @@ is a five-point difference of static polarisabilities between solutions in field
 A. D. Buckingham, Adv. Chem. Phys. 12, 107 (1967). doi:10.1002/9780470143582.ch2
 """
 
+import warnings
 from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
 import numpy as np
 
+from dftfd.errors import InputWarning
 from dftfd.libcint.mole import position_integrals
 from dftfd.model.solved_calculation import SolvedCalculation, solution_at
 from dftfd.response.differences import Differences
 from dftfd.response.linear_response import LinearResponse
 from dftfd.response.subspaces import driven_response
-from dftfd.runtime.arguments import number
+from dftfd.runtime.arguments import Kind, number
 from dftfd.runtime.progress import Progress, as_progress
 from dftfd.scf.convergence import Convergence
 
@@ -31,7 +33,19 @@ TOLERANCE, TIGHT = 1e-6, 1e-8
 FIELD = 4e-3
 """Field [hartree / (e bohr)] of differences, whose error is of its fourth power."""
 
-FREQUENCY = number(lambda x: 0 <= x < 1e4, "a frequency of 0.0 or more hartree")
+LARGEST_USUAL = 5.0
+"""Frequency [hartree] of soft X-rays, above which another unit is more likely."""
+
+
+def _frequency(value):
+    omega = number(lambda x: 0 <= x < 1e4).convert(value)
+    if omega > LARGEST_USUAL:
+        said = f"a frequency of {omega:g} hartree, where 1 eV is 0.0367 and light of 532 nm 0.0856"
+        warnings.warn(f"{said}: is another unit meant?", InputWarning, stacklevel=5)
+    return omega
+
+
+FREQUENCY = Kind("a frequency of 0.0 or more hartree", _frequency)
 
 
 def polarizabilities(result: SolvedCalculation, frequencies, progress=None, tolerance=TOLERANCE) -> np.ndarray:
