@@ -54,6 +54,13 @@ def test_coefficients_are_added_up():
     assert dict(dftfd.reaction("heh.xyz:+1 <=> he + H+", "hf", **CHEAP).stoichiometry)["H+"] == 1.0
 
 
+def test_a_number_of_libxc_is_a_functional():
+    """7 is lda_c_vwn, in the table, too."""
+    options = {"species": {"A": "He 0 0 0;", "B": "He 0 0 0; He 0 0 3"}} | CHEAP
+    found, expected = (dftfd.reaction("2 A -> B", xc, **options) for xc in (7, "lda_c_vwn"))
+    assert found.energy == pytest.approx(expected.energy, abs=1e-9) and dict(found.settings)["xc"] in ("7", "lda_c_vwn")
+
+
 @pytest.mark.parametrize(
     "equation, said",
     [

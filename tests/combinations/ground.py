@@ -211,7 +211,8 @@ def parameters(case: Case) -> Iterator[Comparison]:
     named = {(term, name) for term, of_term in slopes.items() for name, x in of_term.items() if np.ndim(x) == 0}
     values = result.functional.parameters
     names = sorted({name for _, name in named if isinstance(values.get(name), float)} - {"s_from"})
-    if not names:
+    held = [{str(t.parameters[name]) for _, t in result.functional.terms if name in t.parameters} for name in names]
+    if not names or max(map(len, held)) > 1:  # one name for two numbers, which with_parameters refuses
         raise Inapplicable
     shares = np.random.default_rng(case.seed).uniform(0.5, 1.0, len(names))
     steps = {name: share * max(abs(values[name]), 0.1) for name, share in zip(names, shares, strict=True)}

@@ -64,6 +64,7 @@ STATES = (
     "for which a PySCF mean field has no place",
     "spin-flip excitations begin at",
     "knows atoms with all their electrons only",
+    "of the lowest orbitals, full",
 )
 """Words of refusals that the numbers decide, not the kinds of what was asked for."""
 
