@@ -171,6 +171,12 @@ def forces(case: Case) -> Iterator[Comparison]:
     F = result.forces()
     expected, error = slope(lambda t: total(solved(case, t * d, guess=result)), STEP)
     yield "differences of energies", -np.sum(F * d), expected, 2e-6 + 0.1 * error
+    if rows := case.options.get("point_charges"):
+        along = np.random.default_rng(case.seed).normal(size=(len(rows), 3))
+        moved = lambda t: (np.array(rows) + np.pad(t * along, [(0, 0), (1, 0)])).tolist()
+        expected, error = slope(lambda t: total(solved(case, guess=result, point_charges=moved(t))), STEP)
+        got = -np.sum(result.point_charge_forces() * along)
+        yield "differences of energies by point charges", got, expected, 2e-6 + 0.1 * error
 
 
 def force_sums(case: Case) -> Iterator[Comparison]:
