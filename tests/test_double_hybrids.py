@@ -246,6 +246,17 @@ def test_numerical_forces_are_those_of_the_whole(tmp_path):
         result.forces()
 
 
+@slow  # a dozen SCFs; the refusal is quick
+def test_the_command_gives_numerical_forces(capsys, tmp_path):
+    """No analytic ones to compare with: `dftfd gradient --numerical` prints differences, and its file says energy."""
+    file = tmp_path / "he.json"
+    given = ["gradient", "He 0 0 0;", "--basis", "6-31g", "--xc", "b2plyp", "--grid-level", "0", "--json", str(file)]
+    assert main([*given, "--numerical"]) == 0
+    assert "by differences of the energy, forces" in capsys.readouterr().out
+    assert json.loads(file.read_text())["driver"] == "energy"
+    assert main([*given, "--overwrite"]) != 0 and "numerical ones are there" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "ask",
     [

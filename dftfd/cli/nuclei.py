@@ -95,6 +95,7 @@ def gradient(
     debug: Debug = False,
 ):
     """Compute forces on the nuclei, of a molecule or of many."""
+    from dftfd.functionals import supports
     from dftfd.model.forces import nuclear_forces
     from dftfd.results.document import Document
     from dftfd.system.molecule import molecule
@@ -120,6 +121,8 @@ def gradient(
                 found = roots_with_forces(result, state + MORE, tda, "triplet" if triplets else None, progress)
                 of_state = found.state(state - 1, not no_grid_response, progress)
                 parts: dict[str, Any] = {"result": result, "excitations": found, "excited state": of_state}
+            elif numerical and supports.refusal("forces", result.calculation.functional):  # of double hybrids
+                forces, parts = None, {"result": result}
             else:
                 forces = nuclear_forces(result, not no_grid_response, progress)
                 parts = {"result": result, "forces": forces, **_on_charges(result)}
@@ -127,11 +130,12 @@ def gradient(
             if numerical:
                 parts["differences"] = _by_differences(forces, system, of_run | {"guess": result}, progress)
                 say(f"\n{parts['differences']}")
-    write_files(result, outputs, _driver(state), parts)
+    write_files(result, outputs, _driver(state or "forces" not in parts), parts)
 
 
 def _driver(state):
-    """What a QCSchema file returns: it has no place for an excited state, whose numbers stand in its document."""
+    """What a QCSchema file returns: it has no place for an excited state, whose numbers stand in its document, nor for
+    numerical forces alone."""
     return "energy" if state else "gradient"
 
 
@@ -152,11 +156,13 @@ def _on_charges(result):
 
 
 def _by_differences(forces, system, of_run, progress):
-    """Forces by differences of the energy, and how far the others are from them, as a part of what is printed."""
+    """Forces by differences of the energy, and how far the others, where there are any, are from them, for printing."""
     from dftfd.results.document import Said, numbers
     from dftfd.tasks.numerical_forces import numerical_forces
 
     found = numerical_forces(system, **of_run, progress=progress)
+    if forces is None:
+        return Said(f"by differences of the energy, {found}", numbers(found))
     off = float(abs(forces.values - found.values).max())
     return Said(
         f"by differences of the energy, {found}\nlargest deviation {off:.1e} hartree/bohr",
