@@ -338,14 +338,15 @@ def test_numbers_that_are_not_float64_are_refused(code):
         dftfd.prove(code, domain={"x": (0.0, 1.0)})
 
 
-def test_operations_of_others_with_a_name_of_jax_are_refused():
-    """By proofs, and by kernels, which would compute exp(x)."""
-    negative = Primitive("exp")
+@pytest.mark.parametrize("name", ["exp", "copy_p", "one_minus_square", "expand_dims"])
+def test_operations_of_others_with_a_name_of_jax_are_refused(name):
+    """By proofs, and by kernels, which would compute exp(x); also names that only some releases have."""
+    negative = Primitive(name)
     negative.def_impl(lambda x: -x)
     negative.def_abstract_eval(lambda x: x)
-    with pytest.raises(UnsupportedError, match="'exp' is not JAX's"):
+    with pytest.raises(UnsupportedError, match=f"'{name}' is not JAX's"):
         dftfd.prove(lambda x: negative.bind(x), domain={"x": (0.5, 1.0)})
-    with pytest.raises(UnsupportedError, match="'exp' is not JAX's"):
+    with pytest.raises(UnsupportedError, match=f"'{name}' is not JAX's"):
         point_program(negative.bind, jax.ShapeDtypeStruct((), np.float64))
 
 

@@ -6,6 +6,7 @@ import jax
 from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, Literal, Primitive, jaxpr_as_fun, primitives
 
 from dftfd.autofd.core.jax_adapter import type_of_array
+from dftfd.autofd.scalar import vocabulary
 from dftfd.errors import UnsupportedError
 
 INLINED = {
@@ -19,6 +20,8 @@ CUSTOM = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "cus
 
 _OF_JAX = {p.name: p for module in (jax.lax, primitives) for p in vars(module).values() if isinstance(p, Primitive)}
 """JAX's operations by their names, which others may have, too: those are refused."""
+_KNOWN = vocabulary.ELEMENTWISE | vocabulary.ALIASES | vocabulary.LINEAR
+"""Names that readers give a meaning to, some of which this release of JAX may not have."""
 
 
 def closed(program) -> ClosedJaxpr:
@@ -80,7 +83,7 @@ def walk(program, arguments, apply: Callable, known: Callable = lambda x: x, giv
     results = [v for i, v in enumerate(program.jaxpr.outvars) if wanted is None or i in wanted]
     for eqn in live_equations(program.jaxpr, results, given):
         name = eqn.primitive.name
-        if _OF_JAX.get(name, eqn.primitive) is not eqn.primitive:
+        if _OF_JAX.get(name, None if name in _KNOWN else eqn.primitive) is not eqn.primitive:
             raise UnsupportedError(f"the operation {name!r} is not JAX's of this name: give it another one.")
         operands, inner = [read(v) for v in eqn.invars], INLINED.get(name)
         found = walk(eqn.params[inner], operands, apply, known) if inner else apply(eqn, operands)
