@@ -1,5 +1,8 @@
 """One kernel for one content: what is compiled for a functional is found again, and only then; and what it computes."""
 
+import sys
+import types
+
 import jax
 import numpy as np
 import pytest
@@ -39,6 +42,56 @@ def test_a_functional_is_compiled_once_however_often_it_is_made():
     with compilations() as compiled:
         again = run(0.917)
     assert not compiled and again == energy
+
+
+class Settings:
+    """Held as classes hold it."""
+
+    factor = 1.0
+
+
+class Held:
+    """Held by an object, two steps away, and read by its own code."""
+
+    __slots__ = ("inner",)
+
+    def __init__(self):
+        self.inner = types.SimpleNamespace(factor=1.0)
+
+    def __call__(self, n):
+        return -self.inner.factor * n ** (4 / 3)
+
+
+def of_states(monkeypatch):
+    """How a formula is made that reads a number from elsewhere, and what holds the number."""
+    module = types.ModuleType("numbers_of_a_user")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    module.factor, held, space = 1.0, Held(), types.SimpleNamespace(factor=1.0)
+    helper = types.FunctionType((lambda n: -factor * n ** (4 / 3)).__code__, vars(module))  # noqa: F821  the module's
+    return {
+        "class": (lambda: lambda n: -Settings.factor * n ** (4 / 3), Settings),
+        "object": (lambda: lambda n: -held.inner.factor * n ** (4 / 3), held.inner),
+        "callable": (lambda: lambda n: held(n), held.inner),
+        "namespace": (lambda: lambda n: -space.factor * n ** (4 / 3), space),
+        "module": (lambda: lambda n: -module.factor * n ** (4 / 3), module),
+        "function of a module": (lambda: lambda n: helper(n), module),
+    }
+
+
+@pytest.mark.parametrize("where", ["class", "object", "callable", "namespace", "module", "function of a module"])
+def test_a_number_that_a_formula_reads_elsewhere_is_read_again(monkeypatch, where):
+    """What stands in attributes of users' objects, classes and modules is part of what a formula is."""
+    make, holder = of_states(monkeypatch)[where]
+    monkeypatch.setattr(holder, "factor", 1.0)
+    energy = lambda: pointwise_energy(Functional("of_state", ((1.0, EnergyTerm.from_formula(make(), "of_state")),)))
+    before = energy()
+    monkeypatch.setattr(holder, "factor", 2.0)
+    assert energy() == pytest.approx(2 * before, rel=1e-14) and before == pytest.approx(-(0.4 ** (4 / 3)), rel=1e-12)
+
+
+def pointwise_energy(functional):
+    """Energy at one point of density 0.4."""
+    return float(shared(XCKernel, functional, 1)(np.zeros((1, 3)), np.ones(1), np.array([[[0.4]]]))[0])
 
 
 def test_another_value_of_a_parameter_compiles_nothing():

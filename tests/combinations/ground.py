@@ -186,14 +186,15 @@ def force_sums(case: Case) -> Iterator[Comparison]:
     F, R = result.forces(), result.molecule.coordinates
     yield "no net force", F.sum(axis=0), np.zeros(3), 1e-6
     torque = np.cross(R, F).sum(axis=0)
-    yield "no torque but the grid's", torque, np.zeros(3), 1e-7 if case.xc == "hf" else 2e-2
+    exact = case.xc == "hf" and "solvent" not in case.options  # a cavity has a grid, too
+    yield "no torque but the grid's", torque, np.zeros(3), 1e-7 if exact else 2e-2
 
 
 def hessian(case: Case) -> Iterator[Comparison]:
     moving_grid(case)
     result, d = solved(case), direction(case)
     H = result.hessian()
-    if case.xc in KINKED:
+    if any(part in case.xc for part in KINKED):
         expected, error = slope(lambda t: -np.sum(solved(case, t * d, guess=result).forces() * d), 2 * STEP)
     else:
         expected, error = bend(lambda t: total(solved(case, t * d, guess=result)), total(result), 2 * STEP)

@@ -26,9 +26,10 @@ STEP, FIELD = 0.01, 0.0005
 """Displacements [bohr] and fields [hartree/(e bohr)] of differences."""
 SCALES = (1.0, 0.25, 0.5, 2.0, 4.0)
 """Of steps. A defect is what is off with each of them: a rough energy needs longer ones, a bent one shorter."""
-KINKED = ("hse06",)
-"""Their energy jumps where a point crosses s = 1, by 1e-4 of F_x as in libxc (functionals/wpbe.py): first derivatives
-are compared, not second ones, and none by the place of the jump, `s_from`."""
+KINKED = ("hse06", "vv10", "xv")
+"""Parts of names. Energies of HSE06 jump where a point crosses s = 1, by 1e-4 of F_x as in libxc (functionals/wpbe.py),
+those with VV10 by 1e-8 hartree where the density of a point crosses 1e-8: first derivatives are compared, not second
+ones, and none by the place of the jump, `s_from`."""
 PYSCF_NAMES = {"m06l": "m06_l", "m062x": "m06_2x"}
 NOT_IN_PYSCF = ("combination", "lh07t", "b2plyp", "scanl", "br89", "vv10", "xv", "vdw", "lb94", "sn_x", "-d")
 MULTIPLIER = 0.07

@@ -11,7 +11,7 @@ from jax.tree_util import tree_flatten, tree_leaves, tree_structure, tree_unflat
 from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.jax_adapter import holds_tracers
 from dftfd.autofd.core.packed import pack, unpack
-from dftfd.autofd.core.structure import HasKey, Identity, globals_key, structural_key
+from dftfd.autofd.core.structure import HasKey, Identity, globals_key, named_key, names_in, structural_key
 from dftfd.autofd.scalar.keys import Keys
 from dftfd.errors import LeakError
 
@@ -32,15 +32,16 @@ def lift_closure(code):
     """
     if not isinstance(code, types.FunctionType) or not code.__closure__:
         return code, ()
-    cells = [_Cell(cell, label_of(code)) for cell in code.__closure__]
+    cells = [_Cell(cell, label_of(code), names_in(code.__code__)) for cell in code.__closure__]
     return Lifted(code, cells), tuple(a for c in cells for a in c.arrays)
 
 
 class _Cell:
     """A closed-over value, taken apart into arrays and the rest."""
 
-    def __init__(self, cell, name):
+    def __init__(self, cell, name, names):
         self.arrays: tuple[jax.Array, ...] = ()
+        self.names = names
         self.cell = None
         try:
             value = cell.cell_contents
@@ -62,7 +63,7 @@ class _Cell:
     def structural_key(self):
         if self.cell is not None:
             return Identity(self.cell)
-        return (self.structure, *(None if x is None else structural_key(x[0]) for x in self.rest))
+        return (self.structure, *(None if x is None else named_key(x[0], self.names) for x in self.rest))
 
 
 def _check_untagged(value, name):

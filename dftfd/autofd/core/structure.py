@@ -3,12 +3,19 @@
 A function is traced and compiled once per structure, so a lambda that is created again in each call of an energy
 functional must be recognised. Its key is its code and the keys of everything that it closes over and of the module
 variables that it names, so that code which reads a variable is not taken for the same code with another value. Values
-that can't be compared by content are compared by identity and kept alive, so an identity is never used twice.
+that can't be compared by content are compared by identity and kept alive, so an identity is never used twice. Objects,
+classes and modules of users are compared by what they hold at the time, too: code may read their attributes. Installed
+packages, whose variables are not settings, are compared by identity alone.
 """
 
 import contextvars
 import functools
+import os
+import site
+import sys
+import sysconfig
 import types
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -53,15 +60,72 @@ def structural_key(value):
         return ("spec", value.shape, np.dtype(value.dtype).str)
     if isinstance(value, HasKey):
         return value.structural_key()
-    return Identity(value)
+    return Identity(value) if isinstance(value, types.ModuleType | type) else _object_key(value)
 
 
 _pending: contextvars.ContextVar[tuple] = contextvars.ContextVar("dftfd_pending_keys", default=())
-"""Functions may refer to themselves."""
+"""Functions and objects may refer to themselves."""
+_FOLDERS = (
+    *site.getsitepackages(), site.getusersitepackages(), sysconfig.get_paths()["stdlib"], str(Path(__file__).parents[2])
+)  # fmt: skip
+_INSTALLED = tuple(f"{Path(folder).resolve()}{os.sep}" for folder in _FOLDERS)
+
+
+@functools.cache
+def _is_installed(name: str) -> bool:
+    """Whether a module is one of Python, of an installed package or of this one."""
+    file = getattr(sys.modules.get(name), "__file__", None)  # none in a notebook
+    return name in sys.builtin_module_names if file is None else str(Path(file).resolve()).startswith(_INSTALLED)
+
+
+def _is_pending(value) -> bool:
+    return any(value is other for other in _pending.get())
+
+
+def _object_key(value):
+    """Identity, and what an object holds: all of it by users' classes, numbers and text by those of packages."""
+    kind, held = type(value), getattr(value, "__dict__", {})
+    if kind.__module__.startswith("dftfd.") or _is_pending(value):
+        return Identity(value)
+    if not issubclass(kind, types.SimpleNamespace) and _is_installed(kind.__module__):
+        plain = sorted(name for name, one in held.items() if isinstance(one, _PLAIN))
+        return (Identity(value), *((name, structural_key(held[name])) for name in plain))
+    token = _pending.set((*_pending.get(), value))
+    try:
+        of_classes: dict = {name: getattr(value, name, None) for base in kind.__mro__ for name in _slots(base)}
+        for base in reversed(kind.__mro__):
+            of_classes |= {k: v for k, v in vars(base).items() if isinstance(v, _PLAIN) and not k.startswith("__")}
+        held = of_classes | held
+        return (Identity(value), *((name, structural_key(one)) for name, one in sorted(held.items())))
+    finally:
+        _pending.reset(token)
+
+
+_PLAIN = bool | int | float | complex | str | np.ndarray | np.generic
+
+
+def _slots(kind) -> tuple:
+    named = vars(kind).get("__slots__", ())
+    return tuple(n for n in ((named,) if isinstance(named, str) else named) if not n.startswith("__"))
+
+
+def named_key(value, names):
+    """Of what code names: of a user's class or module, what the code may read of it."""
+    if not isinstance(value, types.ModuleType | type):
+        return structural_key(value)
+    where = value.__name__ if isinstance(value, types.ModuleType) else value.__module__
+    if _is_installed(where) or _is_pending(value):
+        return Identity(value)
+    token = _pending.set((*_pending.get(), value))
+    try:
+        held = {name: getattr(value, name) for name in names if hasattr(value, name)}
+        return (Identity(value), *((name, named_key(one, names)) for name, one in sorted(held.items())))
+    finally:
+        _pending.reset(token)
 
 
 def _function_key(function):
-    if function in _pending.get():
+    if _is_pending(function):
         return Identity(function.__code__)
     token = _pending.set((*_pending.get(), function))
     try:
@@ -69,7 +133,7 @@ def _function_key(function):
             "def",
             function.__code__,
             globals_key(function),
-            tuple(_cell_key(c) for c in function.__closure__ or ()),
+            tuple(_cell_key(c, names_in(function.__code__)) for c in function.__closure__ or ()),
             structural_key(function.__defaults__),
             structural_key(function.__kwdefaults__),
         )
@@ -77,30 +141,31 @@ def _function_key(function):
         _pending.reset(token)
 
 
-def _cell_key(cell):
+def _cell_key(cell, names):
     try:
-        return structural_key(cell.cell_contents)
+        return named_key(cell.cell_contents, names)
     except ValueError:  # an empty cell: a name that is bound later
         return Identity(cell)
 
 
 def globals_key(function):
-    """Keys of the module variables that a Python function names; functions of its own module by their code."""
-    variables = function.__globals__
-    named = sorted(name for name in _names(function.__code__) if name in variables)
-    return (Identity(variables), *((name, _global_key(variables[name], variables)) for name in named))
+    """Keys of the module variables that a Python function names; of functions of installed modules, their identity."""
+    variables, names = function.__globals__, names_in(function.__code__)
+    named = sorted(name for name in names if name in variables)
+    return (Identity(variables), *((name, _global_key(variables[name], variables, names)) for name in named))
 
 
-def _global_key(value, variables):
+def _global_key(value, variables, names):
     elsewhere = isinstance(value, types.FunctionType) and value.__globals__ is not variables
-    return Identity(value) if elsewhere else structural_key(value)
+    fixed = elsewhere and _is_installed(value.__globals__.get("__name__", ""))
+    return Identity(value) if fixed else named_key(value, names)
 
 
 @functools.cache
-def _names(code):
+def names_in(code):
     """Global and attribute names in a code object and in the code objects inside it."""
     inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]
-    return frozenset(code.co_names).union(*map(_names, inner))
+    return frozenset(code.co_names).union(*map(names_in, inner))
 
 
 class HasKey:

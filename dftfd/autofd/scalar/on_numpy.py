@@ -32,7 +32,7 @@ FUNCTIONS: dict[str, Callable] = {
 _WITH_PARAMETERS: dict[str, Callable] = {
     "integer_pow": lambda x, y: np.power(x, float(y)) if y < 0 else _natural_power(x, y),
     "convert_element_type": lambda x, new_dtype, **_: _converted(np.asarray(x), new_dtype),
-    "bitcast_convert_type": lambda x, new_dtype: np.ascontiguousarray(x).view(new_dtype),
+    "bitcast_convert_type": lambda x, new_dtype: np.asarray(x, order="C").view(new_dtype),  # () stays ()
     "entry": lambda results, result, index: results[result][..., index],
 }
 _REAL_ONLY = frozenset(["div", "pow", "integer_pow", "abs", "sign"])  # of integers JAX has them in its own way
@@ -78,7 +78,8 @@ def exactly(name: str, params: dict, values: list[np.ndarray]):
         return FUNCTIONS[name](*values)
     if name == "integer_pow" and kinds == {"f"} and params["y"] >= 0:
         return _natural_power(values[0], params["y"])
-    if name in ("convert_element_type", "bitcast_convert_type") and kinds <= set("fi"):
+    same_size = name != "bitcast_convert_type" or values[0].itemsize == np.dtype(params["new_dtype"]).itemsize
+    if name in ("convert_element_type", "bitcast_convert_type") and kinds <= set("fi") and same_size:
         return _WITH_PARAMETERS[name](*values, **params)
     if kinds == {"i"} and len(values) == 2:
         a, b = values
