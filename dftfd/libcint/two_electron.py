@@ -22,7 +22,9 @@ from dftfd.runtime import kept_memory
 from dftfd.runtime.threads import share_out, worker_count
 
 LINEAR_DEPENDENCE = 1e-7
-"""Eigenvalues of the Coulomb metric below this are dropped where its Cholesky factorisation fails, as PySCF does."""
+"""Eigenvalues of the Coulomb metric below this are dropped where its Cholesky factor is lost in rounding errors."""
+_ROUNDING = 10 * np.finfo(float).eps
+"""Lowest eigenvalue, as a part of the norm of a metric, of which a Cholesky factor knows a digit."""
 
 WORK_BYTES = 64 * 2**20
 """Buffers of PySCF while it builds a three-centre tensor; larger ones cost page faults and gain nothing."""
@@ -166,7 +168,7 @@ def fitting_tensor(molecule, auxiliary: dict, omega: float = 0.0) -> np.ndarray:
     """B_Q,ij with (ij|kl) ~ sum_Q B_Q,ij B_Q,kl and i >= j packed, (aux, ao (ao + 1) / 2).
 
     B = L^-1 (Q|ij) with the Cholesky factor L of the Coulomb metric (Q|R), or its inverse square root without the
-    eigenvalues below LINEAR_DEPENDENCE where the metric is not positive definite.
+    eigenvalues below LINEAR_DEPENDENCE where the metric is not positive definite (`cholesky_factor`).
     """
     root = InverseRoot(molecule, auxiliary, omega)
     _, n_pairs = fitting_tensor_size(molecule, auxiliary)
@@ -231,6 +233,21 @@ def coulomb_metric(molecule, auxiliary: dict, omega: float = 0.0) -> np.ndarray:
         return addons.make_auxmol(mole, auxiliary).intor("int2c2e", hermi=1)
 
 
+def cholesky_factor(V) -> np.ndarray | None:
+    """L (n, n) of V = L L^T, lower; None where V is not positive definite by more than its rounding errors.
+
+    Whether the factorisation ends is a matter of chance there: with metrics of HSE06's range (lowest eigenvalues of
+    1e-16, highest of 200) it may, with exchange that is 6e-3 hartree off.
+    """
+    try:
+        L = scipy.linalg.cholesky(V, lower=True)
+    except scipy.linalg.LinAlgError:
+        return None
+    norm = np.abs(V).sum(axis=0).max(initial=0.0)
+    reciprocal, _ = scipy.linalg.lapack.dpocon(L, norm, uplo="L")  # about the lowest eigenvalue over the highest
+    return L if reciprocal > _ROUNDING else None
+
+
 class InverseRoot:
     """L^-1 of the Coulomb metric V = L L^T of fitting functions, or its inverse root without eigenvalues next to zero.
 
@@ -245,14 +262,14 @@ class InverseRoot:
         squares = V.diagonal()  # of a long-range operator they may be rounding errors
         self.norms = np.sqrt(np.where(squares > 0.0, squares, 1.0))
         try:
-            self.factor = scipy.linalg.cholesky(V, lower=True)
-        except scipy.linalg.LinAlgError:
-            s, U = scipy.linalg.eigh(V)
-            kept = s > LINEAR_DEPENDENCE
-            self.inverse = U[:, kept].T / np.sqrt(s[kept])[:, None]
+            self.factor = cholesky_factor(V)
         except ValueError as error:
             message = f"the Coulomb metric of the auxiliary basis could not be factorised: {error}."
             raise NumericalError(message) from error
+        if self.factor is None:
+            s, U = scipy.linalg.eigh(V)
+            kept = s > LINEAR_DEPENDENCE
+            self.inverse = U[:, kept].T / np.sqrt(s[kept])[:, None]
 
     @property
     def rank(self) -> int:

@@ -22,7 +22,7 @@ from dftfd.libcint.derivatives import atom_sums
 from dftfd.libcint.gto import gaussian_basis
 from dftfd.libcint.hermite_coulomb import coulomb_slopes, fit_of
 from dftfd.libcint.three_centre import ThreeCentre
-from dftfd.libcint.two_electron import LINEAR_DEPENDENCE
+from dftfd.libcint.two_electron import LINEAR_DEPENDENCE, cholesky_factor
 from dftfd.runtime.threads import blas_threads, share_out, worker_count
 
 _BLOCK_BYTES = 8 * 2**20
@@ -34,14 +34,13 @@ _COPIES = 3  # of the projections: X in pieces, X or Y whole, and what the solve
 class Metric:
     """The inverse of a metric V (aux, aux) as `fitting_tensor` takes it, and the derivative through it.
 
-    Where V is not positive definite, eigenvalues up to LINEAR_DEPENDENCE and their vectors are left out.
+    Where V is not positive definite (`cholesky_factor`), eigenvalues up to LINEAR_DEPENDENCE and their vectors are left
+    out.
     """
 
     def __init__(self, V):
-        self._factor = self._spectrum = None
-        try:
-            self._factor = scipy.linalg.cholesky(V, lower=True)
-        except scipy.linalg.LinAlgError:
+        self._factor, self._spectrum = cholesky_factor(V), None
+        if self._factor is None:
             s, U = scipy.linalg.eigh(V)
             kept = s > LINEAR_DEPENDENCE
             self._spectrum = s[kept], U[:, kept], s[~kept], U[:, ~kept]
