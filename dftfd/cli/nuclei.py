@@ -122,21 +122,15 @@ def gradient(
                 of_state = found.state(state - 1, not no_grid_response, progress)
                 parts: dict[str, Any] = {"result": result, "excitations": found, "excited state": of_state}
             elif numerical and supports.refusal("forces", result.calculation.functional):  # of double hybrids
-                forces, parts = None, {"result": result}
+                parts = {"result": result}
             else:
                 forces = nuclear_forces(result, not no_grid_response, progress)
                 parts = {"result": result, "forces": forces, **_on_charges(result)}
             say(f"\n{Document(parts)}")
             if numerical:
-                parts["differences"] = _by_differences(forces, system, of_run | {"guess": result}, progress)
+                parts["differences"] = _by_differences(parts, system, of_run | {"guess": result}, progress)
                 say(f"\n{parts['differences']}")
-    write_files(result, outputs, _driver(state or "forces" not in parts), parts)
-
-
-def _driver(state):
-    """What a QCSchema file returns: it has no place for an excited state, whose numbers stand in its document, nor for
-    numerical forces alone."""
-    return "energy" if state else "gradient"
+    write_files(result, outputs, "gradient" if "forces" in parts else "energy", parts)  # QCSchema's driver
 
 
 def _on_charges(result):
@@ -155,15 +149,15 @@ def _on_charges(result):
     return {"forces on charges": Said(text, {"charges": charges, "forces_hartree_per_bohr": forces})}
 
 
-def _by_differences(forces, system, of_run, progress):
-    """Forces by differences of the energy, and how far the others, where there are any, are from them, for printing."""
+def _by_differences(parts, system, of_run, progress):
+    """Forces by differences of the energy, and how far those of the parts, where there are any, are from them."""
     from dftfd.results.document import Said, numbers
     from dftfd.tasks.numerical_forces import numerical_forces
 
     found = numerical_forces(system, **of_run, progress=progress)
-    if forces is None:
+    if "forces" not in parts:
         return Said(f"by differences of the energy, {found}", numbers(found))
-    off = float(abs(forces.values - found.values).max())
+    off = float(abs(parts["forces"].values - found.values).max())
     return Said(
         f"by differences of the energy, {found}\nlargest deviation {off:.1e} hartree/bohr",
         numbers(found) | {"largest_deviation_hartree_per_bohr": off},
@@ -226,7 +220,7 @@ def optimize(
         with progress_of(system) as progress, _set_aside(trajectory, overwrite and not restart):
             found = find_minimum(system, **of_run, **search, progress=progress)
     say(f"\n{found.result}\n\n{found}\npath in {trajectory}")
-    write_files(found.result, outputs, _driver(state), {"result": found.result, "geometry": found})
+    write_files(found.result, outputs, "energy" if state else "gradient", {"result": found.result, "geometry": found})
     require_convergence(found.converged, f"geometry not converged after {max_steps} steps.")
 
 

@@ -65,15 +65,19 @@ def structural_key(value):
 
 _pending: contextvars.ContextVar[tuple] = contextvars.ContextVar("dftfd_pending_keys", default=())
 """Functions and objects may refer to themselves."""
-_FOLDERS = (
-    *site.getsitepackages(), site.getusersitepackages(), sysconfig.get_paths()["stdlib"], str(Path(__file__).parents[2])
-)  # fmt: skip
+_FOLDERS = *site.getsitepackages(), site.getusersitepackages(), sysconfig.get_paths()["stdlib"]
 _INSTALLED = tuple(f"{Path(folder).resolve()}{os.sep}" for folder in _FOLDERS)
+
+
+def _is_ours(name: str) -> bool:
+    return name.partition(".")[0] == "dftfd"
 
 
 @functools.cache
 def _is_installed(name: str) -> bool:
-    """Whether a module is one of Python, of an installed package or of this one."""
+    """Whether a module is one of Python, of an installed package or of this one, wherever its folders are."""
+    if _is_ours(name):
+        return True
     file = getattr(sys.modules.get(name), "__file__", None)  # none in a notebook
     return name in sys.builtin_module_names if file is None else str(Path(file).resolve()).startswith(_INSTALLED)
 
@@ -83,9 +87,12 @@ def _is_pending(value) -> bool:
 
 
 def _object_key(value):
-    """Identity, and what an object holds: all of it by users' classes, numbers and text by those of packages."""
+    """Identity, and what an object holds: all of it by users' classes, numbers and text by those of packages.
+
+    Objects of this package have keys of their own where they can change.
+    """
     kind, held = type(value), getattr(value, "__dict__", {})
-    if kind.__module__.startswith("dftfd.") or _is_pending(value):
+    if _is_ours(kind.__module__) or _is_pending(value):
         return Identity(value)
     if not issubclass(kind, types.SimpleNamespace) and _is_installed(kind.__module__):
         plain = sorted(name for name, one in held.items() if isinstance(one, _PLAIN))
