@@ -25,16 +25,16 @@ def audit_code(
     ],
     molecule: Annotated[
         list[str] | None,
-        typer.Option(help="water, NH2, coordinates or an xyz file, may be given again; default: water and NH2."),
+        typer.Option(help="water, NH2, coordinates or an xyz file, may be repeated; default: water and NH2."),
     ] = None,
-    check: Annotated[list[str] | None, typer.Option(help="A check, may be given again; default: all.")] = None,
+    check: Annotated[list[str] | None, typer.Option(help="A check, may be repeated; default: all.")] = None,
     basis: Annotated[str | None, typer.Option(help="Basis set, where the target takes one.")] = None,
     xc: Annotated[
         str | None, typer.Option(help="Functional of dftfd (default: pbe), method of psi4, nwchem, FILE.toml.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
     output: Annotated[
-        list[Path] | None, typer.Option(help="Write the audit to this file, .json or .html; may be given again.")
+        list[Path] | None, typer.Option(help="Write the audit to this file, .json or .html; may be repeated.")
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,

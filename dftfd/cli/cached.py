@@ -15,7 +15,7 @@ DAY, MB = 86400, 1e6
 @app.command()
 def cache(
     clear: Annotated[bool, typer.Option("--clear", help="Remove all of them.")] = False,
-    older_than: Annotated[float | None, typer.Option(help="Remove those that were not used for so many days.")] = None,
+    older_than: Annotated[float | None, typer.Option(help="Remove those unused for this many days.")] = None,
 ):
     """Show or clear the compiled programs kept between runs."""
     from dftfd.runtime.kept_programs import cache_folder, cache_limit, forget, kept_programs

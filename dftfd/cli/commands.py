@@ -64,7 +64,7 @@ app = typer.Typer(
 )
 
 Debug = Annotated[bool, typer.Option("--debug", help="Show debugging messages, and the traceback of an error.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Tell more: times of the stages, sizes.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Print times of the stages, and sizes.")]
 Files = Annotated[
     list[str],
     typer.Argument(
@@ -76,24 +76,24 @@ Files = Annotated[
 Output = Annotated[
     list[Path] | None,
     typer.Option(
-        help="Write a file; .h5 .json .npz .molden .cube .html .xyz name its format; homo.cube, x.lumo+1.cube, "
-        "elf.cube are of what they say, other cubes of the density. May be repeated."
+        help="Write a file in the format of its ending: .h5 .json .npz .molden .cube .html .xyz. homo.cube, "
+        "x.lumo+1.cube and elf.cube hold the named field, other cubes the density. May be repeated."
     ),
 ]
 Json = Annotated[Path | None, typer.Option(help="Write the result in QCSchema form to this file.")]
 ReportFile = Annotated[Path | None, typer.Option("--report", help="Write a report with pictures, one HTML page.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace output files, and a foreign checkpoint.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace existing output files, and a checkpoint of another calculation.")
+]
 Record = Annotated[
-    Path | None, typer.Option(help="Results of a batch, one line of JSON each; what it already holds is not repeated.")
+    Path | None, typer.Option(help="Record of a batch, one line of JSON per result; recorded ones are not repeated.")
 ]
-Table = Annotated[Path | None, typer.Option(help="Of a batch: write the table to this file (.csv).")]
-SolvationEnergy = Annotated[
-    bool, typer.Option("--solvation-energy", help="Compute the molecule without its --solvent, too.")
-]
+Table = Annotated[Path | None, typer.Option(help="Write the table of a batch to this file (.csv).")]
+SolvationEnergy = Annotated[bool, typer.Option("--solvation-energy", help="Also compute the molecule in vacuum.")]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Tell what would be computed and the memory it takes, and end.")
+    bool, typer.Option("--dry-run", help="Print atoms, electrons, basis functions and memory; compute nothing.")
 ]
-Jobs = Annotated[int, typer.Option(help="Processes that a batch runs in.")]
+Jobs = Annotated[int, typer.Option(help="Number of processes of a batch.")]
 Scheduler = Annotated[
     str, typer.Option(help="Address of a Dask scheduler whose workers run the batch, tcp://host:8786.")
 ]

@@ -50,7 +50,7 @@ complete -o default -F _dftfd dftfd
 
 @app.command()
 def completion(shell: Annotated[str, typer.Argument(help=f"One of {', '.join(SHELLS)}.")] = "bash"):
-    """Print what completes commands and names in a shell.
+    """Print the shell completion of commands and names.
 
     For one session: eval "$(dftfd completion bash)". For all: put that line into ~/.bashrc or ~/.zshrc.
     """

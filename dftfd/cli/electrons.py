@@ -32,13 +32,13 @@ def excitations(
     n: Annotated[int, typer.Option("-n", "--number", help="How many excitations.", min=1)] = 5,
     tda: Annotated[bool, typer.Option("--tda", help="Tamm-Dancoff approximation.")] = False,
     triplets: Annotated[bool, typer.Option("--triplets", help="Triplets of a closed shell.")] = False,
-    spin_flip: Annotated[bool, typer.Option("--spin-flip", help="Alpha electrons to beta, from a high spin.")] = False,
+    spin_flip: Annotated[bool, typer.Option("--spin-flip", help="Spin flips from a high-spin state.")] = False,
     equilibrium_solvation: Annotated[
-        bool, typer.Option("--equilibrium-solvation", help="A solvent's nuclei follow, not its electrons alone.")
+        bool, typer.Option("--equilibrium-solvation", help="Let the whole solvent respond, not only its electrons.")
     ] = False,
     output: Annotated[list[Path] | None, typer.Option(help="Write a file; .h5 .json .html. May be repeated.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the absorption spectrum (needs plots).")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    plot: Annotated[Path | None, typer.Option(help="Draw the absorption spectrum (extra plots).")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
@@ -92,7 +92,7 @@ def polarizability(
     of_molecule,
     of_run,
     omega: Annotated[list[float] | None, typer.Option(help="Frequency [hartree]; may be repeated. Default: 0.")] = None,
-    hyper: Annotated[bool, typer.Option("--hyper", help="The static first hyperpolarisability, too.")] = False,
+    hyper: Annotated[bool, typer.Option("--hyper", help="Also compute the static first hyperpolarisability.")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
@@ -112,17 +112,17 @@ def polarizability(
 
 @app.command()
 def view(
-    file: Annotated[Path, typer.Argument(help="Result, .h5, as `dftfd run --output` writes it.")],
+    file: Annotated[Path, typer.Argument(help="Result, written by `dftfd run --output RESULT.h5`.")],
     excitations: Annotated[
-        Path | None, typer.Option(help="Excitations of it, .h5, as `dftfd excitations --output` writes them.")
+        Path | None, typer.Option(help="Its excitations, written by `dftfd excitations --output FILE.h5`.")
     ] = None,
     xc: Annotated[
-        str | None, typer.Option(help="Functional of the result, where its name is not known here; as FILE.py:NAME.")
+        str | None, typer.Option(help="Functional of the result, if a file defines it: FILE.py:NAME.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the page here instead of opening a browser.")
+        Path | None, typer.Option("--output", "-o", help="Write the page to this file instead of opening a browser.")
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):

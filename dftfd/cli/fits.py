@@ -18,34 +18,36 @@ OFFERED = [
     if OPTIONS[name].on_command and name not in ("xc", "allow_unconverged", "occupations", "smearing")
 ]
 
-Names = Annotated[str, typer.Option("--parameters", help="Parameters that vary, between commas.")]
+Names = Annotated[str, typer.Option("--parameters", help="Parameters to fit, separated by commas.")]
 Validation = Annotated[str, typer.Option(help="Set that is held out: the fit ends where it gets no better.")]
-Prior = Annotated[str, typer.Option(help="Standard deviations about the start: kappa=0.1,mu=0.05.")]
+Prior = Annotated[str, typer.Option(help="Standard deviations of the prior around the start: kappa=0.1,mu=0.05.")]
 Bounds = Annotated[str, typer.Option(help="Lowest and highest values: kappa=0.5:0.804.")]
-Record = Annotated[Path | None, typer.Option(help="File of what was evaluated; an interrupted fit goes on from it.")]
-Adam = Annotated[float | None, typer.Option(help="Adam's rule with this learning rate, of optax, step by step.")]
-Batch = Annotated[int | None, typer.Option(min=1, help="Reactions of each step, by --seed; with --adam.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of the order in which batches are taken.")]
-Fixed = Annotated[str, typer.Option(help="Functional at whose densities energies are taken, without further SCFs.")]
-Jobs = Annotated[int, typer.Option(help="Processes that compute the molecules.")]
+Record = Annotated[Path | None, typer.Option(help="Record of evaluations, from which an interrupted fit resumes.")]
+Adam = Annotated[float | None, typer.Option(help="Use optax's Adam with this learning rate.")]
+Batch = Annotated[int | None, typer.Option(min=1, help="Reactions in each step of --adam, drawn with --seed.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the order of the batches.")]
+Fixed = Annotated[
+    str, typer.Option(help="Evaluate energies on the densities of this functional, without further SCFs.")
+]
+Jobs = Annotated[int, typer.Option(help="Number of processes.")]
 Save = Annotated[Path | None, typer.Option(help="Write the fitted functional to this file (.json).")]
 
 
 @app.command()
 @with_options(*OFFERED, molecule=())
 def fit(
-    xc: Annotated[str, typer.Argument(help="Functional to begin with; also FILE.py:NAME.")],
+    xc: Annotated[str, typer.Argument(help="Initial functional, also FILE.py:NAME.")],
     training: Annotated[str, typer.Argument(help="Set of reactions: its name or file, see `dftfd benchmark`.")],
     parameters: Names = "",
     of_molecule=None,
     of_run=None,
     validation: Validation = "",
-    only: Annotated[str, typer.Option(help="Subsets of the training set, between commas.")] = "",
-    limit: Annotated[int | None, typer.Option(min=1, help="So many reactions of it only.")] = None,
+    only: Annotated[str, typer.Option(help="Subsets of the training set, separated by commas.")] = "",
+    limit: Annotated[int | None, typer.Option(min=1, help="Use only this many of its reactions.")] = None,
     basis: Annotated[str | None, typer.Option(help="Basis set; default: the set's, else def2-svp.")] = None,
     prior: Prior = "",
     bounds: Bounds = "",
-    evaluations: Annotated[int, typer.Option(help="At most.")] = 20,
+    evaluations: Annotated[int, typer.Option(help="Maximum number of evaluations.")] = 20,
     adam: Adam = None,
     batch_size: Batch = None,
     seed: Seed = 0,
@@ -53,7 +55,7 @@ def fit(
     fixed_densities: Fixed = "",
     jobs: Jobs = 1,
     save: Save = None,
-    name: Annotated[str, typer.Option(help="Name under which `--save` keeps it.")] = "fitted",
+    name: Annotated[str, typer.Option(help="Name of the functional that --save writes.")] = "fitted",
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
     verbose: Verbose = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,

@@ -28,9 +28,11 @@ JsonOut = Annotated[bool, typer.Option("--json", help="Print one JSON document i
 @app.command()
 def check(
     name: Annotated[str, typer.Argument(help="Functional to compare with libxc; FILE.py:NAME for one in a file.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Energy density and its derivatives alone; seconds.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Compare only the energy density and its derivatives (seconds).")
+    ] = False,
     values: Annotated[
-        Path | None, typer.Option(help="Table of points and of your own values, which are compared with ours.")
+        Path | None, typer.Option(help="Table of points with your own values, to compare with dftfd's.")
     ] = None,
     tolerance: Annotated[float | None, typer.Option(help="Allowed error of --values; default: 1e-10.")] = None,
     json: JsonOut = False,
@@ -39,7 +41,7 @@ def check(
 ):
     """Compare a functional with libxc, or with your values.
 
-    Energy density and derivatives, potential and matrix; exit code 1 where they differ.
+    Energy density and derivatives, potential and matrix; exit code 1 if they differ.
     """
     from dftfd.verify.check import check as check_functional
 
@@ -57,7 +59,7 @@ def audit(
     ],
     libxc: Annotated[bool, typer.Option("--libxc", help="Audit libxc's own code of this name.")] = False,
     xctype: Annotated[str, typer.Option(help="LDA, GGA or MGGA: what the function takes.")] = "GGA",
-    reference: Annotated[str | None, typer.Option(help="Functional that the target should be.")] = None,
+    reference: Annotated[str | None, typer.Option(help="Functional that the target should equal.")] = None,
     json: JsonOut = False,
     verbose: Verbose = False,
     debug: Debug = False,
@@ -84,14 +86,12 @@ def audit(
 def show(
     name: Annotated[str, typer.Argument(help="Functional, as in --xc; FILE.py:NAME for one in a file.")],
     plot: Annotated[Path | None, typer.Option(help="Write the enhancement factor as a picture (needs plots).")] = None,
-    compare: Annotated[str | None, typer.Option(help="Of the picture: another functional, in broken lines.")] = None,
-    surface: Annotated[
-        bool, typer.Option("--surface", help="Of the picture: the factor over s and alpha as well.")
-    ] = False,
+    compare: Annotated[str | None, typer.Option(help="Add another functional to the picture, in dashed lines.")] = None,
+    surface: Annotated[bool, typer.Option("--surface", help="Add the factor over s and alpha to the picture.")] = False,
     potential: Annotated[
-        bool, typer.Option("--potential", help="Of the picture: the potential of a helium-like density as well.")
+        bool, typer.Option("--potential", help="Add the potential of a helium-like density to the picture.")
     ] = False,
-    prove: Annotated[bool, typer.Option("--prove", help="Decide the local conditions by proof as well.")] = False,
+    prove: Annotated[bool, typer.Option("--prove", help="Also decide the local conditions by proof.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print the formulas as LaTeX instead (needs SymPy).")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
@@ -131,19 +131,23 @@ def prove(
     condition: Annotated[
         list[str] | None,
         typer.Option(
-            help="A condition, may be given again: ec_nonpositive, ec_scaling, uc_monotone, lieb_oxford, "
+            help="A condition, may be repeated: ec_nonpositive, ec_scaling, uc_monotone, lieb_oxford, "
             "lieb_oxford_exc, tc_upper, tc_conjecture, ex_nonpositive, ex_bounded, ex_two_electrons. Else all."
         ),
     ] = None,
-    domain: Annotated[list[str] | None, typer.Option(help="VARIABLE=FROM:TO, as zeta=0:1; may be given again.")] = None,
-    boxes: Annotated[int, typer.Option(help="Boxes that are looked at before it is undecided.")] = 2_000_000,
-    recheck: Annotated[float | None, typer.Option(help="Recheck proofs with Arb, for so many seconds each.")] = None,
+    domain: Annotated[list[str] | None, typer.Option(help="VARIABLE=FROM:TO, as zeta=0:1; may be repeated.")] = None,
+    boxes: Annotated[
+        int, typer.Option(help="Maximum number of boxes; beyond it, the outcome is undecided.")
+    ] = 2_000_000,
+    recheck: Annotated[
+        float | None, typer.Option(help="Recheck proofs with Arb, at most this many seconds each.")
+    ] = None,
     save: Annotated[Path | None, typer.Option(help="Write the certificate (of one condition) as JSON.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write the map (of one condition) as a picture.")] = None,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Prove exact conditions, or show a point against them.
+    """Prove exact conditions, or find counterexamples.
 
     Local conditions, for all points of a domain.
     """
@@ -159,9 +163,9 @@ def prove(
 @app.command()
 def export(
     name: Annotated[str, typer.Argument(help="Functional, as in --xc.")],
-    folder: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files; made where it is not there.")],
+    folder: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files; created if missing.")],
     order: Annotated[int, typer.Option(help="Order of the highest derivatives, 0 to 4.")] = 4,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
@@ -177,13 +181,13 @@ def export(
 @app.command()
 def workbench(
     name: Annotated[str, typer.Argument(help="Functional, as in --xc.")],
-    other: Annotated[str | None, typer.Argument(help="Another one, to stand beside it.")] = None,
+    other: Annotated[str | None, typer.Argument(help="Second functional, for comparison.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page, .html.")] = Path("workbench.html"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Write a page with a functional and its parameters.
+    """Write a page with sliders for the parameters of a functional.
 
     There it is evaluated while parameters are moved; the page needs no network.
     """
@@ -206,13 +210,13 @@ def oracle(
     points: Annotated[
         str, typer.Option(help="Kind of points: regular, polarised, extreme, below, one spin.")
     ] = "regular",
-    at: Annotated[Path | None, typer.Option(help="Points of your own: a table as for `dftfd check --values`.")] = None,
-    order: Annotated[int, typer.Option(min=0, max=3, help="Of --at: the highest order of derivatives.")] = 2,
+    at: Annotated[Path | None, typer.Option(help="Your own points, in a table as for `dftfd check --values`.")] = None,
+    order: Annotated[int, typer.Option(min=0, max=3, help="Highest order of the derivatives of --at.")] = 2,
     digits: Annotated[
-        int | None, typer.Option(min=1, max=50, help="Of --at: digits to print; default: those of float64.")
+        int | None, typer.Option(min=1, max=50, help="Digits to print of --at; default: those of float64.")
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the table to this file (.csv).")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
@@ -272,7 +276,7 @@ def read(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Read a formula in libxc's notation, and say what it holds.
+    """Describe a formula in libxc's notation.
 
     FILE.mpl then stands wherever --xc does.
     """

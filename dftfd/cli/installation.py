@@ -100,7 +100,7 @@ class Installation:
 
 @app.command()
 def doctor(json_form: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False):
-    """Tell versions, threads, memory, what is missing for what.
+    """Show versions, threads, memory and missing packages.
 
     BLAS and kept programs too; exit code 1 for a problem.
     """

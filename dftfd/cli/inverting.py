@@ -24,12 +24,12 @@ Reference = Annotated[str, typer.Option(help="What the potential begins with: fe
 Functions = Annotated[str, typer.Option(help="Functions of the potential: even-tempered, orbitals, or a basis set.")]
 Smoothing = Annotated[float | None, typer.Option(help="Weight of smoothness; default: as much as density_tol allows.")]
 Tolerance = Annotated[
-    float | None, typer.Option("--density-tol", help="What the density may be off, for each electron, at most.")
+    float | None, typer.Option("--density-tol", help="Largest allowed error of the density, per electron.")
 ]
 Homo = Annotated[float | None, typer.Option(help="Energy of the highest orbital [hartree]; default: 0 far away.")]
 Plot = Annotated[Path | None, typer.Option(help="Draw the potential along a line (needs plots).")]
 Atoms = Annotated[str, typer.Option(help="Two atoms on that line, from 0.")]
-Compare = Annotated[str, typer.Option(help="Functionals whose potential is drawn beside it, between commas.")]
+Compare = Annotated[str, typer.Option(help="Functionals whose potentials are drawn too, separated by commas.")]
 
 
 @app.command()
@@ -51,7 +51,7 @@ def invert(
     atoms: Atoms = "0,1",
     compare: Compare = "",
     density_fit: Annotated[bool, typer.Option("--density-fit", help="Fit the Coulomb integrals.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):

@@ -56,10 +56,8 @@ Trajectory = Annotated[
     Path | None,
     typer.Option(help="Extended xyz file of the steps, as they are done; default: NAME.optimization.xyz of NAME.xyz."),
 ]
-ExactHessian = Annotated[bool, typer.Option("--exact-hessian", help="Begin with exact second derivatives.")]
-Geometries = Annotated[
-    Path | None, typer.Option(help="Of a batch: write the last geometry of each molecule to this xyz file.")
-]
+ExactHessian = Annotated[bool, typer.Option("--exact-hessian", help="Start from an exact Hessian.")]
+Geometries = Annotated[Path | None, typer.Option(help="Write the final geometries of a batch to this xyz file.")]
 OF_STATE = {"state", "tda", "triplets"}
 ONLY_ONE = {*ONE_MOLECULE, *OF_STATE, "trajectory", "transition_state", "exact_hessian"}
 OFFERED = [
@@ -172,14 +170,14 @@ def optimize(
     of_molecule,
     of_run,
     trajectory: Trajectory = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Go on with an interrupted trajectory.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Continue an interrupted trajectory.")] = False,
     constraints: Annotated[Path | None, typer.Option(help="Constraints in geomeTRIC's format, atoms from 1.")] = None,
     coordinates: Annotated[
         str, typer.Option(help="Internal coordinates: tric, dlc, hdlc, prim, tric-p or cart.")
     ] = "tric",
-    max_steps: Annotated[int, typer.Option(help="Largest number of steps.")] = 100,
+    max_steps: Annotated[int, typer.Option(help="Maximum number of steps.")] = 100,
     transition_state: Annotated[
-        bool, typer.Option("--transition-state", help="Look for a saddle point, from an exact Hessian.")
+        bool, typer.Option("--transition-state", help="Search for a transition state, starting from an exact Hessian.")
     ] = False,
     exact_hessian: ExactHessian = False,
     state: State = 0,
@@ -276,15 +274,15 @@ def scan(
     first: Annotated[float | None, typer.Option("--from", help="First value, angstrom or degree.")] = None,
     last: Annotated[float | None, typer.Option("--to", help="Last value, angstrom or degree.")] = None,
     steps: Annotated[int, typer.Option(help="Number of values, both ends included.", min=1)] = 10,
-    relaxed: Annotated[bool, typer.Option("--relaxed", help="Optimise all else at each value.")] = False,
+    relaxed: Annotated[bool, typer.Option("--relaxed", help="Optimise all other coordinates at each value.")] = False,
     record: Annotated[
-        Path | None, typer.Option(help="File that holds the points done so far; --restart goes on from it.")
+        Path | None, typer.Option(help="Record of finished points, from which --restart continues.")
     ] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Go on with the points of --record.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Continue with the points of --record.")] = False,
     constraints: Annotated[
         Path | None, typer.Option(help="More constraints, in geomeTRIC's format, atoms from 1.")
     ] = None,
-    max_steps: Annotated[int, typer.Option(help="Largest number of steps at a value.")] = 100,
+    max_steps: Annotated[int, typer.Option(help="Maximum number of steps at a value.")] = 100,
     output: Annotated[
         list[Path] | None, typer.Option(help="Write a file; .csv .xyz .json .png .svg .pdf. May be repeated.")
     ] = None,
@@ -332,17 +330,17 @@ def interaction(
     of_run,
     fragments: Annotated[
         str,
-        typer.Option(help="Atoms of each fragment, from 0, '0-2; 3 4 5'; default: what hangs together by bonds."),
+        typer.Option(help="Atoms of each fragment, from 0, '0-2; 3 4 5'; default: the bonded groups."),
     ] = "",
     charges: Annotated[str, typer.Option(help="Charges of the fragments, '0 1'; default: all zero.")] = "",
     spins: Annotated[str, typer.Option(help="Unpaired electrons of the fragments; default: none.")] = "",
     no_counterpoise: Annotated[
-        bool, typer.Option("--no-counterpoise", help="Fragments in their own basis functions alone.")
+        bool, typer.Option("--no-counterpoise", help="Compute fragments in their own basis functions only.")
     ] = False,
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Compute the energy that binds fragments of a molecule."""
+    """Compute the interaction energy of fragments."""
     from dftfd.system.molecule import molecule
     from dftfd.tasks.counterpoise import connected_fragments, interaction_energy
 

@@ -18,7 +18,9 @@ OF_MOLECULE = {
     "spin": Annotated[
         int | None, typer.Option(help="N_alpha - N_beta, the number of unpaired electrons; default as for --charge.")
     ],
-    "multiplicity": Annotated[int | None, typer.Option(help="Number of unpaired electrons plus one, for --spin.")],
+    "multiplicity": Annotated[
+        int | None, typer.Option(help="Instead of --spin: the number of unpaired electrons plus one.")
+    ],
     "unit": Annotated[str, typer.Option(help="Unit of the coordinates: angstrom or bohr.")],
     "cartesian": Annotated[bool, typer.Option("--cartesian", help="Cartesian instead of spherical functions.")],
 }

@@ -43,8 +43,8 @@ def reaction(
     species: Annotated[
         list[str] | None, typer.Option(help="NAME=SOURCE: what a name of the equation stands for. May be repeated.")
     ] = None,
-    optimize: Annotated[bool, typer.Option("--optimize", help="Optimise the geometries before.")] = False,
-    max_steps: Annotated[int, typer.Option(help="Largest number of steps of --optimize.")] = 100,
+    optimize: Annotated[bool, typer.Option("--optimize", help="Optimise the geometries first.")] = False,
+    max_steps: Annotated[int, typer.Option(help="Maximum number of steps of --optimize.")] = 100,
     thermo: Annotated[bool, typer.Option("--thermo", help="Enthalpy and Gibbs energy, from frequencies.")] = False,
     temperature: Annotated[float, typer.Option(help="Temperature of --thermo [K].")] = 298.15,
     pressure: Annotated[float, typer.Option(help="Pressure of --thermo [Pa].")] = 101325.0,
@@ -55,7 +55,7 @@ def reaction(
     overwrite: Overwrite = False,
     jobs: Jobs = 1,
     record: Annotated[
-        Path | None, typer.Option(help="Results of the species; what it already holds is not computed again.")
+        Path | None, typer.Option(help="Record of finished species, which are not computed again.")
     ] = None,
     scheduler: Scheduler = "",
     verbose: Verbose = False,

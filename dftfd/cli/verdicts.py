@@ -27,21 +27,21 @@ Set = Annotated[
     typer.Argument(help="Set: its name (without one, the sets are listed), a file, or a collection such as gscdb:S22."),
 ]
 Functionals = Annotated[
-    str, typer.Option("--xc", help="Functionals, between commas; between semicolons, where names have commas in them.")
+    str, typer.Option("--xc", help="Functionals, separated by commas, or by semicolons if names contain commas.")
 ]
 Basis = Annotated[str | None, typer.Option(help="Basis set; default: the set's, else def2-tzvp.")]
-Data = Annotated[Path | None, typer.Option(help="Where a collection lies; default: the variable DFTFD_BENCHMARKS.")]
-Only = Annotated[str, typer.Option(help="Subsets, between commas.")]
-Limit = Annotated[int | None, typer.Option(help="So many reactions only, in the order that --seed gives.")]
+Data = Annotated[Path | None, typer.Option(help="Folder of a collection; default: the variable DFTFD_BENCHMARKS.")]
+Only = Annotated[str, typer.Option(help="Subsets, separated by commas.")]
+Limit = Annotated[int | None, typer.Option(help="Use only this many reactions, drawn with --seed.")]
 Density = Annotated[
-    str | None, typer.Option(help="Functional on whose density all energies are evaluated; default: each one's own.")
+    str | None, typer.Option(help="Evaluate all energies on the density of this functional; default: each on its own.")
 ]
 Record = Annotated[
-    Path | None, typer.Option(help="Results, one line of JSON each; what it already holds is not computed again.")
+    Path | None, typer.Option(help="Record of results, one line of JSON each; recorded ones are not computed again.")
 ]
 Scheduler = Annotated[str, typer.Option(help="Address of a Dask scheduler, tcp://host:8786.")]
 Csv = Annotated[Path | None, typer.Option(help="Write the table of errors to this file.")]
-Json = Annotated[Path | None, typer.Option(help="Write everything that was found to this file.")]
+Json = Annotated[Path | None, typer.Option(help="Write all results to this file (JSON).")]
 Latex = Annotated[Path | None, typer.Option(help="Write the table for LaTeX to this file.")]
 Html = Annotated[Path | None, typer.Option(help="Write a page with pictures and outliers to this file.")]
 
@@ -58,9 +58,9 @@ def benchmark(
     data: Data = None,
     only: Only = "",
     limit: Limit = None,
-    seed: Annotated[int, typer.Option(help="Of the order of --limit.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of --limit.")] = 0,
     density: Density = None,
-    jobs: Annotated[int, typer.Option(help="Processes to compute in.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Number of processes.")] = 1,
     record: Record = None,
     scheduler: Scheduler = "",
     csv: Csv = None,
@@ -68,7 +68,7 @@ def benchmark(
     latex: Latex = None,
     html: Html = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Tell what would be computed, the time and the memory it takes, and end.")
+        bool, typer.Option("--dry-run", help="Print the calculations, their time and memory; compute nothing.")
     ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files.")] = False,
     verbose: Verbose = False,
@@ -133,9 +133,7 @@ def _planned(name, functionals, options) -> Any:
 @app.command()
 def passport(
     name: Annotated[str, typer.Argument(help="Functional, or a passport's file (.json).")],
-    compare: Annotated[
-        str | None, typer.Option(help="Another functional or file; exit code 1 where they differ.")
-    ] = None,
+    compare: Annotated[str | None, typer.Option(help="Another functional or file; exit code 1 if they differ.")] = None,
     output: Annotated[
         Path | None, typer.Option(help="Write the passport to this file (.json); without --compare.")
     ] = None,

@@ -24,8 +24,8 @@ from dftfd.runtime.records import require_new_record
 Displacements = Annotated[
     Path | None,
     typer.Option(
-        help="File that holds the displacements done so far, and FILE.path.xyz the steps of --optimize; --restart goes "
-        "on from them."
+        help="Record of finished displacements; FILE.path.xyz holds the steps of --optimize. --restart continues from "
+        "both."
     ),
 ]
 
@@ -36,22 +36,24 @@ def frequencies(
     file: File,
     of_molecule,
     of_run,
-    optimize: Annotated[bool, typer.Option("--optimize", help="Optimise the geometry before.")] = False,
+    optimize: Annotated[bool, typer.Option("--optimize", help="Optimise the geometry first.")] = False,
     isotopes: Annotated[
         str, typer.Option(help="'average', or atoms from 0 and mass numbers, '1:2 2:13'; default: most abundant.")
     ] = "",
-    raman: Annotated[bool, typer.Option("--raman", help="Raman activities, too.")] = False,
+    raman: Annotated[bool, typer.Option("--raman", help="Also compute Raman activities.")] = False,
     temperature: Annotated[float, typer.Option(help="Temperature [K].")] = 298.15,
     pressure: Annotated[float, typer.Option(help="Pressure [Pa].")] = 101325.0,
     symmetry_number: Annotated[int | None, typer.Option(help="Default: that of the geometry.")] = None,
     quasi_harmonic: Annotated[
         str | None, typer.Option(help="Entropy of modes below 100 cm^-1: grimme or truhlar.")
     ] = None,
-    derivatives: Annotated[str, typer.Option(help="How they are found: auto, response or differences.")] = "auto",
-    points: Annotated[int, typer.Option(help="Points of differences, 2 or 4.")] = 2,
-    step: Annotated[float | None, typer.Option(help="Displacement of differences [bohr].")] = None,
+    derivatives: Annotated[
+        str, typer.Option(help="Method for second derivatives: auto, response or differences.")
+    ] = "auto",
+    points: Annotated[int, typer.Option(help="Displaced points of the differences, 2 or 4.")] = 2,
+    step: Annotated[float | None, typer.Option(help="Displacement of the differences [bohr].")] = None,
     record: Displacements = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Go on with the displacements of --record.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Continue with the displacements of --record.")] = False,
     output: Annotated[
         list[Path] | None,
         typer.Option(help="Write a file; .h5 .json .molden .xyz .csv .html .png .svg .pdf. May be repeated."),
@@ -130,8 +132,8 @@ def reaction_path(
     file: File,
     of_molecule,
     of_run,
-    optimize: Annotated[bool, typer.Option("--optimize", help="Look for the transition state from here.")] = False,
-    max_steps: Annotated[int, typer.Option(help="Largest number of steps on each side.")] = 100,
+    optimize: Annotated[bool, typer.Option("--optimize", help="Search for the transition state first.")] = False,
+    max_steps: Annotated[int, typer.Option(help="Maximum number of steps on each side.")] = 100,
     output: Annotated[
         list[Path] | None, typer.Option(help="Write a file; .xyz .csv .png .svg .pdf. May be repeated.")
     ] = None,
@@ -139,7 +141,7 @@ def reaction_path(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Follow a reaction from its transition state down."""
+    """Follow the reaction path down from a transition state."""
     from dftfd.system.molecule import molecule
     from dftfd.tasks.optimization import optimize as find
     from dftfd.tasks.reaction_path import check_ending

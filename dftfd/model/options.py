@@ -92,14 +92,14 @@ class Options:
         Option(
             ENERGY,
             "The same for the double integrals of nonlocal functionals, whose cost grows with the square of the number "
-            "of points; by default 1 for VV10 and rVV10, within 1e-6 hartree per atom of 3, and 3 for all others.",
+            "of points. Default: 1 for VV10 and rVV10 (within 1e-6 hartree per atom of level 3), 3 for all others.",
         ),
     ] = None
     density_fit: Annotated[
         bool,
         Option(
             ENERGY,
-            "Fit the Coulomb and exchange integrals in PySCF's choice of auxiliary basis; without, they are exact.",
+            "Fit the Coulomb and exchange integrals in the auxiliary basis that PySCF chooses; otherwise exact.",
         ),
     ] = True
     grid: Annotated[
@@ -122,8 +122,7 @@ class Options:
         MAX_CYCLES,
         Option(
             SEARCH,
-            "How many cycles to try, and again where second order takes over; a run that has not converged then says "
-            "so.",
+            "Maximum number of cycles, for DIIS and for second order separately.",
         ),
     ] = Convergence.max_cycles
     convergence: Annotated[
@@ -131,10 +130,10 @@ class Options:
         choice(*STRATEGIES),
         Option(
             SEARCH,
-            "auto is DIIS, and second order after 50 cycles, with a look for lower states where several may compete; "
-            "fast is the same without it; hard starts with ADIIS and a level shift, goes on with "
-            "second order, follows internal instabilities and tries to exchange nearly degenerate orbitals; diis, "
-            "adiis, ediis never leave DIIS; second-order and direct (quasi-Newton) minimise after a start by DIIS.",
+            "auto: DIIS, second order after 50 cycles, and a check for lower states where several may compete; fast: "
+            "the same without the check; hard: ADIIS with a level shift, then second order, following instabilities "
+            "and exchanging nearly degenerate orbitals; diis, adiis, ediis: DIIS only; second-order, direct "
+            "(quasi-Newton): minimisation after a start by DIIS.",
         ),
     ] = "auto"
     level_shift: Annotated[
@@ -143,7 +142,7 @@ class Options:
     damping: Annotated[
         float,
         number(lambda x: 0 <= x < 1, "a number from 0 (none) to below 1"),
-        Option(SEARCH, "Share of the previous Fock matrix, from 0 to below 1."),
+        Option(SEARCH, "Fraction of the previous Fock matrix, from 0 to below 1."),
     ] = 0.0
     guess: Annotated[
         Any,
@@ -161,7 +160,7 @@ class Options:
         optional(values.SYMMETRY),
         Option(
             START,
-            "For UKS, mix (HOMO and LUMO of the guess) or the indices of atoms, from 0, whose spin is turned over.",
+            "For UKS: mix (HOMO and LUMO of the guess), or the indices of atoms, from 0, whose spins are flipped.",
             of_text=values.atoms_of_text,
         ),
     ] = None
@@ -170,8 +169,8 @@ class Options:
         optional(values.OCCUPATIONS),
         Option(
             STATE,
-            "Numbers for the lowest orbitals, one list for RKS, else one for each spin, between semicolons on the "
-            "command line; they decide the number of electrons.",
+            "Occupation numbers of the lowest orbitals: one list for RKS, otherwise one for each spin, separated by a "
+            "semicolon on the command line. They determine the number of electrons.",
             of_text=values.occupations_of_text,
         ),
     ] = None
@@ -180,7 +179,7 @@ class Options:
         optional(values.SMEARING),
         Option(
             STATE,
-            "Width [hartree] of Fermi occupations, or 'gaussian' and a width; the free energy is what is stationary.",
+            "Width [hartree] of Fermi occupations, or 'gaussian' and a width; the free energy is stationary.",
             of_text=values.smearing_of_text,
         ),
     ] = None
@@ -188,8 +187,8 @@ class Options:
         bool,
         Option(
             STATE,
-            "The occupations are those of the orbitals of the guess, a result in the same basis, and stay with the "
-            "orbitals that overlap most with them: Delta-SCF for excited states.",
+            "Keep the occupations with the orbitals that overlap most with those of the guess, a result in the same "
+            "basis: Delta-SCF for excited states.",
         ),
     ] = False
     electric_field: Annotated[
@@ -227,8 +226,8 @@ class Options:
         optional(values.SOLVENT),
         Option(
             ENERGY,
-            "A solvent around the molecule, as a polarisable continuum: its name, such as water, or its static "
-            "dielectric constant, with the optical one behind it where excitations are asked for (default 1.78).",
+            "Polarisable continuum around the molecule: the name of a solvent, such as water, or its static dielectric "
+            "constant, optionally followed by the optical one for excitations (default 1.78).",
             of_text=values.solvent_of_text,
         ),
     ] = None
@@ -247,7 +246,7 @@ class Options:
         Option(
             ENERGY,
             "Further terms of the energy: registered names with arguments, such as 'dft+u(shell=\"O 2p\", U=0.15)'. On "
-            "the command line, once for each, also FILE.py:NAME, of a file of code that is executed.",
+            "the command line, once for each; also FILE.py:NAME from a file, which is executed.",
             "a class of dftfd.terms.Term, or functools.partial of one.",
             several="--term",
         ),
@@ -259,18 +258,18 @@ class Options:
     linear_dependence: Annotated[
         float,
         values.not_negative("", "1e-6"),
-        Option(ENERGY, "Overlap eigenvalues at or below it are removed from the orbital space."),
+        Option(ENERGY, "Overlap eigenvalues at or below this value are removed from the orbital space."),
     ] = LINEAR_DEPENDENCE
     allow_unconverged: Annotated[
         bool,
-        Option(SEARCH, "Give properties of a run that has not converged; without, asking for them is an error."),
+        Option(SEARCH, "Allow properties of a run that has not converged; otherwise they are an error."),
     ] = False
     checkpoint: Annotated[
         Any,
         Option(
             RUN,
-            "File that holds, after every cycle, what it takes to go on; its last generation but one is kept beside "
-            "it. If it cannot be written, a warning says so and the calculation goes on.",
+            "File that saves the state after every cycle; the previous state is kept beside it. If it cannot be "
+            "written, a warning says so and the calculation continues.",
             in_files=False,
         ),
     ] = None
@@ -278,7 +277,7 @@ class Options:
         Any,
         Option(
             RUN,
-            "Checkpoint to go on from, of the same calculation; it is written further unless another is given.",
+            "Checkpoint of the same calculation to continue from; it is updated, unless another is given.",
             in_files=False,
         ),
     ] = None
@@ -287,8 +286,8 @@ class Options:
         optional(values.MEMORY),
         Option(
             RUN,
-            "What the process may take, in MB or as text such as '4 GB'; by default 80 % of what is free, of the "
-            "machine and of the container around it.",
+            "Memory limit of the process, in MB or as text such as '4 GB'; default: 80 % of the free memory, within "
+            "the limit of a container.",
         ),
     ] = None
     progress: Annotated[
