@@ -13,8 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.errors import InputError, ResourceError
-from dftfd.grids.angular import PRUNING_SCHEMES
-from dftfd.grids.atomic import N_LEVELS, AtomicGrid, atomic_grid, level_size
+from dftfd.grids.atomic import N_LEVELS, PRUNING_SCHEMES, RADIAL_SCHEMES, AtomicGrid, atomic_grid, level_size
 from dftfd.grids.partition import (
     PARTITION_SCHEMES,
     RADIUS_ADJUSTMENTS,
@@ -23,7 +22,6 @@ from dftfd.grids.partition import (
     pull_share_back,
     share_slopes,
 )
-from dftfd.grids.radial import RADIAL_SCHEMES
 from dftfd.grids.radii import HEAVIEST_ELEMENT
 from dftfd.runtime.arguments import choice, each, public, traceable, whole
 from dftfd.runtime.memory import in_bytes, memory_budget

@@ -6,9 +6,15 @@ import pytest
 from pyscf.dft import gen_grid, radi
 
 from dftfd.errors import InputError, UnsupportedError
-from dftfd.grids.angular import LEBEDEV_SIZES, PRUNING_SCHEMES, lebedev
-from dftfd.grids.atomic import N_LEVELS, atomic_grid, level_size
-from dftfd.grids.radial import RADIAL_SCHEMES
+from dftfd.grids.atomic import (
+    LEBEDEV_SIZES,
+    N_LEVELS,
+    PRUNING_SCHEMES,
+    RADIAL_SCHEMES,
+    atomic_grid,
+    lebedev,
+    level_size,
+)
 from dftfd.grids.radii import BRAGG_SLATER, GILL_JOHNSON_POPLE, TREUTLER_AHLRICHS_SCALE
 
 ELEMENTS = (0, 1, 2, 3, 6, 10, 11, 18, 20, 26, 36, 54, 57, 79, 86, 92, 103)

@@ -6,12 +6,10 @@ import pytest
 from pyscf.df import addons, incore
 
 import dftfd
-from dftfd.libcint import hermite_coulomb, hermite_density
-from dftfd.libcint.gto import gaussian_basis
-from dftfd.libcint.hermite_coulomb import coulomb_slopes, fit_of, points_of
-from dftfd.libcint.hermite_gaussians import boys, derivatives, orders_up_to
+from dftfd.libcint.gto import gaussian_basis, monomials
+from dftfd.libcint import hermite_gaussians
+from dftfd.libcint.hermite_gaussians import boys, coulomb_slopes, derivatives, fit_of, orders_up_to, points_of
 from dftfd.libcint.mole import to_pyscf
-from dftfd.libcint.monomials import monomials
 from tests.sample import sample
 
 FAR = "O 0 0 0; H 0 0.76 0.59; H 0 -0.76 0.59; F 0 0 14.0; H 0 0 14.9"
@@ -75,15 +73,15 @@ def test_point_charges_are_nuclei(system):
 def test_pieces_of_products_do_not_matter(system, monkeypatch):
     """A few products at a time, in other pieces for each worker, give the same slopes."""
     whole = slopes_of(*system)
-    monkeypatch.setattr(hermite_coulomb, "_TARGETS", 37)
-    monkeypatch.setattr(hermite_density, "_EXPANDED", 2000)
+    monkeypatch.setattr(hermite_gaussians, "_TARGETS", 37)
+    monkeypatch.setattr(hermite_gaussians, "_EXPANDED", 2000)
     np.testing.assert_allclose(slopes_of(*system), whole, rtol=0, atol=1e-12 * np.abs(whole).max())
 
 
 def test_what_is_left_out_is_bounded(system, monkeypatch):
     """A loose threshold changes the slopes, by about as much as it says."""
     whole = slopes_of(*system)
-    monkeypatch.setattr(hermite_coulomb, "NEGLIGIBLE", 1e-5)
+    monkeypatch.setattr(hermite_gaussians, "NEGLIGIBLE", 1e-5)
     error = np.abs(slopes_of(*system) - whole).max()
     assert 1e-9 < error < 1e-2
 

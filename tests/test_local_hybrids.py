@@ -14,7 +14,7 @@ from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, 
 from dftfd.functionals.registry import get_functional
 from dftfd.functionals.validation import trial_of
 from dftfd.libcint.mole import to_pyscf
-from dftfd.libcint.pair_potentials import PairPotentials
+from dftfd.libcint.three_centre import PairPotentials
 from dftfd.runtime.progress import Progress
 
 WATER = "O 0 0 0.12; H 0 0.75 -0.45; H 0.1 -0.75 -0.46"

@@ -9,7 +9,7 @@ import dftfd
 from dftfd.errors import NumericalError, UnsupportedError
 from dftfd.functionals.base import long_range_exchange
 from dftfd.functionals.registry import term
-from dftfd.libcint.range_derivatives import derivative_by_range
+from dftfd.libcint.derivatives import derivative_by_range
 from dftfd.libcint.two_electron import (
     LINEAR_DEPENDENCE,
     auxiliary_basis,

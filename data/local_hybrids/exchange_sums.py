@@ -18,7 +18,7 @@ from scipy.spatial.transform import Rotation
 
 import dftfd
 from dftfd.libcint.mole import to_pyscf
-from dftfd.libcint.pair_potentials import PairPotentials
+from dftfd.libcint.three_centre import PairPotentials
 
 OUT = pathlib.Path(__file__).with_suffix(".json")
 MOLECULES = {

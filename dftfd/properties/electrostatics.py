@@ -17,9 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import erf
 
-from dftfd.libcint.gto import gaussian_basis
-from dftfd.libcint.hermite_density import pairs_of
-from dftfd.libcint.monomials import monomial_powers
+from dftfd.libcint.gto import gaussian_basis, monomial_powers
+from dftfd.libcint.hermite_gaussians import pairs_of
 
 NEGLIGIBLE = 1e-16
 """Pairs of primitives whose expansion coefficients are all below this [e] are left out."""

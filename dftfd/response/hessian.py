@@ -43,8 +43,7 @@ from dftfd.model.option_values import for_json
 from dftfd.model.options import ENERGY, SEARCH, STATE
 from dftfd.model.solved_calculation import SolvedCalculation, solution_at
 from dftfd.properties.moments import dipole_moment
-from dftfd.response.differences import STEPS, Differences
-from dftfd.response.kept_functions import SHARE, kept_functions, require_same_number
+from dftfd.response.differences import SHARE, STEPS, Differences, kept_functions, require_same_number
 from dftfd.response.linear_response import LinearResponse
 from dftfd.response.polarizability import polarizabilities
 from dftfd.runtime.arguments import Kind, choice, number, optional, whole

@@ -15,8 +15,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from dftfd.functionals import supports
-from dftfd.model.calculation import Ingredients
-from dftfd.model.cheaper_energy import cheaper_ingredients
+from dftfd.model.calculation import Ingredients, cheaper_ingredients
 from dftfd.model.kohn_sham import FockEvaluation, KohnSham
 from dftfd.response.subspaces import driven_response
 from dftfd.runtime.progress import Progress

@@ -17,7 +17,7 @@ from dftfd.interop.mean_field import mean_field
 from dftfd.libcint import mole as bridge
 from dftfd.model.calculation import Calculation
 from dftfd.model.forces import nuclear_forces, point_charge_forces
-from dftfd.model.stability_analysis import result_stability
+from dftfd.model.solved_calculation import result_stability
 from dftfd.properties.fields import electrostatic_potential, localisation_function
 from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, spin_square
 from dftfd.properties.populations import SCHEMES, atomic_charges, atomic_spins, bond_orders

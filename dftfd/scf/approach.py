@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 
 from dftfd.scf.convergence import Convergence, Cycle
-from dftfd.scf.diis import commutator
-from dftfd.scf.extrapolation import Extrapolation
+from dftfd.scf.diis import Extrapolation, commutator
 from dftfd.scf.problem import Problem, State
 
 SCOUTING = 1e-2

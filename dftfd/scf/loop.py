@@ -12,7 +12,7 @@ import numpy as np
 
 from dftfd.errors import CheckpointError
 from dftfd.scf.convergence import STRATEGIES, Convergence, Cycle, Strategy
-from dftfd.scf.extrapolation import Extrapolation
+from dftfd.scf.diis import Extrapolation
 from dftfd.scf.problem import Problem, Snapshot, Solution, State
 from dftfd.scf.rotation import own_orbitals
 from dftfd.scf.second_order import direct_minimisation, newton

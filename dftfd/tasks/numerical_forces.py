@@ -7,8 +7,7 @@ import numpy as np
 from dftfd.functionals.registry import get_functional
 from dftfd.model.forces import Forces, require_energy
 from dftfd.model.options import Options
-from dftfd.response.differences import Differences
-from dftfd.response.kept_functions import require_same_number
+from dftfd.response.differences import Differences, require_same_number
 from dftfd.runtime.arguments import number, public
 from dftfd.runtime.progress import Progress, as_progress
 from dftfd.system.molecule import Molecule

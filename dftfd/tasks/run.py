@@ -11,9 +11,7 @@ import numpy as np
 from dftfd.errors import InputError
 from dftfd.functionals.names import refuse_part
 from dftfd.libcint.pair_correlation import core_orbitals, second_order_energies
-from dftfd.model.calculation import Calculation, Ingredients
-from dftfd.model.call_options import taking
-from dftfd.model.cheaper_energy import cheaper_ingredients
+from dftfd.model.calculation import Calculation, Ingredients, cheaper_ingredients
 from dftfd.model.input_warnings import (
     may_have_several_states,
     warn_about_basis,
@@ -23,7 +21,7 @@ from dftfd.model.input_warnings import (
 )
 from dftfd.model.kohn_sham import FockEvaluation
 from dftfd.model.option_values import occupations_for, require_settings_of_jax
-from dftfd.model.options import Options
+from dftfd.model.options import Options, taking
 from dftfd.model.solved_calculation import Solved
 from dftfd.results.checkpoint import as_checkpoint, resume
 from dftfd.results.notes import DOUBT, notes_before

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dftfd.libcint.moving_centres import MovingCentres
+from dftfd.libcint.derivatives import MovingCentres
 from dftfd.libcint.three_centre import ThreeCentre
 from dftfd.runtime.threads import blas_threads, share_out, worker_count
 from dftfd.terms.fitted_gradient import Metric

@@ -20,7 +20,7 @@ import scipy.linalg
 
 from dftfd.libcint.derivatives import atom_sums
 from dftfd.libcint.gto import gaussian_basis
-from dftfd.libcint.hermite_coulomb import coulomb_slopes, fit_of
+from dftfd.libcint.hermite_gaussians import coulomb_slopes, fit_of
 from dftfd.libcint.three_centre import ThreeCentre
 from dftfd.libcint.two_electron import LINEAR_DEPENDENCE, cholesky_factor
 from dftfd.runtime.threads import blas_threads, share_out, worker_count

@@ -9,7 +9,7 @@ import numpy as np
 
 from dftfd.errors import InputError, ResourceError, UnsupportedError
 from dftfd.libcint import two_electron
-from dftfd.libcint.range_derivatives import derivative_by_range
+from dftfd.libcint.derivatives import derivative_by_range
 from dftfd.libcint.two_electron import coulomb_metric, three_centre_integrals, unpack
 from dftfd.runtime.memory import Need, available_memory, in_bytes
 from dftfd.runtime.threads import share_out
@@ -45,7 +45,7 @@ class FittedRangeDerivative:
 
         K' = sum_Q (Z_Q P c_Q + c_Q P Z_Q),   Z = A' - 1/2 V' c,
 
-    A' and V' as of dftfd.libcint.range_derivatives. Where fitting functions depend on each other V^-1 is the inverse on
+    A' and V' as of dftfd.libcint.derivatives. Where fitting functions depend on each other V^-1 is the inverse on
     the space that is kept, and Z has a part from its turning. The fitted energy jumps, by some 1e-8 hartree, where the
     size of that space changes with omega; between the jumps this is its derivative.
     """

@@ -19,8 +19,7 @@ import scipy.linalg
 from dftfd.errors import InputError
 from dftfd.libcint import mole as bridge
 from dftfd.libcint import two_electron
-from dftfd.libcint.derivatives import exact_coulomb_exchange_derivative, exact_exchange_derivative
-from dftfd.libcint.range_derivatives import derivative_by_range
+from dftfd.libcint.derivatives import derivative_by_range, exact_coulomb_exchange_derivative, exact_exchange_derivative
 from dftfd.runtime.memory import Need, available_memory
 from dftfd.system.molecule import Molecule
 from dftfd.terms.term import Curvature

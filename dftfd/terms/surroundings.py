@@ -13,7 +13,7 @@ from dftfd.libcint.derivatives import (
     x2c_core_hamiltonian_derivative,
 )
 from dftfd.libcint.gto import gaussian_basis
-from dftfd.libcint.hermite_coulomb import coulomb_slopes, points_of
+from dftfd.libcint.hermite_gaussians import coulomb_slopes, points_of
 from dftfd.libcint.mole import point_charge_matrix, x2c_core_hamiltonian
 from dftfd.terms.external import ExternalPotential, checked_potential
 from dftfd.terms.integrals import OneElectron, one_electron

@@ -3,7 +3,7 @@ r"""Coulomb and exact exchange energy as code that JAX differentiates by the den
     E_J = 1/2 tr(P J[P]),   E_x = -1/2 sum_omega f_omega sum_s tr(P_s K_omega[P_s])
 
 J and K are linear in P. Their integrals are arrays in memory, or those of a builder on the host; derivatives of K by
-omega are those of dftfd.libcint.range_derivatives.
+omega are those of dftfd.libcint.derivatives.
 """
 
 from abc import ABC, abstractmethod

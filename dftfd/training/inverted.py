@@ -22,7 +22,7 @@ from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.gto import gaussian_basis
 from dftfd.libcint.mole import one_electron_integrals
-from dftfd.libcint.pair_potentials import PairPotentials
+from dftfd.libcint.three_centre import PairPotentials
 from dftfd.model.option_values import for_json
 from dftfd.properties.electrostatics import electron_potential, hermite_density
 from dftfd.properties.fields import electrostatic_potential

@@ -31,9 +31,8 @@ from dftfd.functionals.registry import get_functional
 from dftfd.libcint.gto import gaussian_basis
 from dftfd.libcint.mole import overlap_integrals, position_integrals
 from dftfd.model.calculation import Calculation, Ingredients
-from dftfd.model.call_options import taking
 from dftfd.model.forces import nuclear_forces
-from dftfd.model.options import Options
+from dftfd.model.options import Options, taking
 from dftfd.response.linear_response import LinearResponse
 from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import array, public, traceable

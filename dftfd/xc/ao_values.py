@@ -12,8 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.libcint.gto import GaussianBasis, gaussian_basis
-from dftfd.libcint.monomials import monomial_powers
+from dftfd.libcint.gto import GaussianBasis, gaussian_basis, monomial_powers
 
 
 @partial(

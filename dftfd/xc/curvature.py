@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dftfd.libcint.moving_centres import MovingCentres, runs
+from dftfd.libcint.derivatives import MovingCentres, runs
 from dftfd.xc.channels import GRADIENT, HESSIAN, RAISED, TAU, ao_order
 from dftfd.xc.gradient import density_times
 from dftfd.xc.matrix import MatrixBuilder, Scratch, jet_of_products

@@ -35,8 +35,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.autofd.scalar.on_jax import in_one_loop
-from dftfd.libcint.gto import GaussianBasis, component_count
-from dftfd.libcint.monomials import monomial_powers, slopes_of_monomials
+from dftfd.libcint.gto import GaussianBasis, component_count, monomial_powers, slopes_of_monomials
 from dftfd.runtime.array_types import MatrixJet
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.ao_values import ao_tables

@@ -2,7 +2,7 @@ r"""Exact exchange point by point: its energy density as a channel of the densit
 
     e_x(r) = -1/2 sum_mnls chi_m P_mn A_nl P_ls chi_s = -1/2 X . G,   X = P chi,   G = A X,   for each spin,
 
-with the basis functions chi and the potentials A (ao, ao) of their pairs at r (libcint.pair_potentials): integrals over
+with the basis functions chi and the potentials A (ao, ao) of their pairs at r (libcint.three_centre): integrals over
 one electron are analytic, those over the other a sum over the grid (semi-numerical; R. A. Friesner, Chem. Phys. Lett.
 116, 39 (1985), doi:10.1016/0009-2614(85)80121-4). In a local hybrid e_x is mixed with other energy densities point by
 point (J. Jaramillo, G. E. Scuseria, M. Ernzerhof, J. Chem. Phys. 118, 1068 (2003), doi:10.1063/1.1528936). With
@@ -17,7 +17,7 @@ import numpy as np
 
 from dftfd.errors import FunctionalError, NumericalError, UnsupportedError
 from dftfd.libcint.gto import component_count
-from dftfd.libcint.pair_potentials import PairPotentials
+from dftfd.libcint.three_centre import PairPotentials
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.gradient import GradientBuilder
 from dftfd.xc.matrix import MatrixBuilder, XCBuilder, require_finite_response
