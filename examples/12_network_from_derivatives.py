@@ -37,7 +37,7 @@ from dftfd.functionals.common import (
     uniform_kinetic_energy,
 )
 from dftfd.libcint.mole import HARTREE_IN_KCAL
-from dftfd.runtime.pictures import picture
+from dftfd.runtime.files import picture
 from dftfd.xc.density import evaluate_at
 
 TEACHER, BASIS = "b3lyp", "def2-svp"

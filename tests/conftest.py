@@ -50,7 +50,7 @@ def forged():
     """(path, change) -> the HDF5 file, changed by change(file) and sealed again: damage that no checksum tells."""
     import h5py
 
-    from dftfd.runtime.hdf5 import BLOCK, seal
+    from dftfd.runtime.documents import BLOCK, seal
 
     def forge(path, change):
         with h5py.File(path, "a") as file:

@@ -36,7 +36,7 @@ from dftfd.errors import (
 from dftfd.functionals.registry import _REGISTRY
 from dftfd.grids.molecular import molecular_grid
 from dftfd.interop import libxc
-from dftfd.runtime.hdf5 import read_tree, write_tree
+from dftfd.runtime.documents import read_tree, write_tree
 from dftfd.verify.check import molecular_jet
 from tests.sample import sample
 

@@ -33,9 +33,9 @@ from dftfd.libcint.mole import to_pyscf
 from dftfd.terms.integrals import ExactCoulombExchange
 from dftfd.terms.on_grid import LEAST_WEIGHT, counting_points, quadrature_grid
 from dftfd.xc.ao_store import AOStore
-from dftfd.xc.ao_values import ao_tables, ao_values
 from dftfd.xc.channels import ao_order
 from dftfd.xc.code import shared
+from dftfd.xc.density import ao_tables, ao_values
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.matrix import XCBuilder
 from dftfd.xc.nonlocal_kernel import NonlocalXCBuilder, NonlocalXCKernel

@@ -10,8 +10,8 @@ import jax
 import pytest
 
 from dftfd.errors import InputError
-from dftfd.runtime import compilation_cache
-from dftfd.runtime.compilation_cache import PREFIX, enable_compilation_cache
+from dftfd.runtime import jax_settings
+from dftfd.runtime.jax_settings import PREFIX, enable_compilation_cache
 
 PROGRAM = """
 import jax, dftfd
@@ -67,7 +67,7 @@ def folder_of(monkeypatch):
             monkeypatch.delenv(name, raising=False)
         for name, value in variables.items():
             monkeypatch.setenv(name, str(value))
-        compilation_cache._secret.cache_clear()
+        jax_settings._secret.cache_clear()
         jax.config.update(DIRECTORY, None)
         enable_compilation_cache()
         return getattr(jax.config, DIRECTORY)
@@ -75,7 +75,7 @@ def folder_of(monkeypatch):
     yield folder
     for name, value in before.items():
         jax.config.update(name, value)
-    compilation_cache._secret.cache_clear()
+    jax_settings._secret.cache_clear()
 
 
 def test_folder_is_made_and_used(tmp_path):
@@ -149,7 +149,7 @@ def test_a_program_of_somebody_else_is_not_used(tmp_path):
 
 FORGING = """
 import jax, dftfd
-from dftfd.runtime.compilation_cache import WholeFile
+from dftfd.runtime.jax_settings import WholeFile
 original = WholeFile.write_bytes
 def write_bytes(self, data):
     return original(self.with_name("{name}") if self.name.startswith("jit__lambda") else self, data)

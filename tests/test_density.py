@@ -8,8 +8,7 @@ from pyscf import dft, gto
 
 from dftfd.autofd import Domain, nabla
 from dftfd.errors import InputError
-from dftfd.xc.ao_values import ao_tables, ao_values, monomial_powers
-from dftfd.xc.density import density_function, evaluate_at
+from dftfd.xc.density import ao_tables, ao_values, density_function, evaluate_at, monomial_powers
 from tests.sample import sample
 
 UP_TO_I = [[l, [0.3 + 0.2 * l, 1.0], [1.9, 0.4]] for l in range(7)]

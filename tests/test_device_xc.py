@@ -13,7 +13,7 @@ import dftfd
 from dftfd.errors import NumericalError
 from dftfd.grids.molecular import molecular_grid
 from dftfd.libcint.mole import to_pyscf
-from dftfd.terms.device_integrals import DeviceCoulombExchange
+from dftfd.terms.fitted_integrals import DeviceCoulombExchange
 from dftfd.xc import device as device_xc
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.device import DeviceXCBuilder, accelerated_devices

@@ -17,7 +17,7 @@ from dftfd.libcint.mole import to_pyscf
 from dftfd.libcint.two_electron import auxiliary_basis
 from dftfd.model.forces import nuclear_forces
 from dftfd.scf.orbitals import occupied_orbitals
-from dftfd.terms.fitted_gradient import fitted_gradient
+from dftfd.terms.fitted_derivatives import fitted_gradient
 from tests.sample import sample
 
 BENT = "O 0 0.02 0.1173; H 0.1 0.7572 -0.4692; H 0 -0.7572 -0.4692"

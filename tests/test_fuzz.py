@@ -17,7 +17,7 @@ from dftfd.errors import DftfdError, InputWarning
 from dftfd.functionals.names import parse
 from dftfd.results.qcschema import read_input
 from dftfd.results.result_file import load_result
-from dftfd.runtime.hdf5 import BLOCK, read_tree, seal
+from dftfd.runtime.documents import BLOCK, read_tree, seal
 from dftfd.runtime.memory import memory_size
 from dftfd.system.basis import checked_basis
 from dftfd.system.geometry import parse_atom_list, parse_geometry, split_frames

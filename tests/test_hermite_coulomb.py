@@ -6,8 +6,8 @@ import pytest
 from pyscf.df import addons, incore
 
 import dftfd
-from dftfd.libcint.gto import gaussian_basis, monomials
 from dftfd.libcint import hermite_gaussians
+from dftfd.libcint.gto import gaussian_basis, monomials
 from dftfd.libcint.hermite_gaussians import boys, coulomb_slopes, derivatives, fit_of, orders_up_to, points_of
 from dftfd.libcint.mole import to_pyscf
 from tests.sample import sample

@@ -20,7 +20,7 @@ import dftfd
 import dftfd.cli.commands  # the limit of time begins when everything is imported
 from dftfd.cli import main
 from dftfd.errors import FileError
-from dftfd.runtime.hdf5 import BLOCK, seal
+from dftfd.runtime.documents import BLOCK, seal
 from dftfd.tasks.trajectory import read_trajectory
 from tests.sample import sample
 

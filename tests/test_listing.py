@@ -168,14 +168,14 @@ def test_cache_shows_and_clears(said, tmp_path, monkeypatch):
 
 def test_programs_that_nobody_uses_go(tmp_path, monkeypatch):
     """At the first program that is written, whatever the size."""
-    from dftfd.runtime import compilation_cache
+    from dftfd.runtime import jax_settings
 
     old, new = tmp_path / "old-cache", tmp_path / "new-cache"
     for path, days in ((old, 91), (new, 89)):
         path.write_bytes(b"x")
         os.utime(path, (time.time() - 86400 * days,) * 2)
-    compilation_cache._make_room(tmp_path)
+    jax_settings._make_room(tmp_path)
     assert new.exists() and not old.exists()
     monkeypatch.setenv("DFTFD_CACHE_DAYS", "none")
     with pytest.raises(InputError, match="DFTFD_CACHE_DAYS='none': a positive number of days"):
-        compilation_cache._make_room(tmp_path)
+        jax_settings._make_room(tmp_path)

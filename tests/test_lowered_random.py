@@ -32,7 +32,7 @@ from dftfd.autofd.scalar.reader import point_program, scalar_program, symbolic_p
 from dftfd.autofd.series.coefficients import Series
 from dftfd.autofd.series.on_series import run_series
 from dftfd.errors import DftfdError, UnsupportedError
-from dftfd.xc.pair_kernel import PairSums
+from dftfd.xc.nonlocal_code import PairSums
 
 SCALAR = jax.ShapeDtypeStruct((), np.float64)
 TABLE = np.cos(np.arange(3000) * 0.37) + 0.01 * np.arange(3000)

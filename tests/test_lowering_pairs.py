@@ -39,8 +39,8 @@ from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.densities import SPACE, unknown_densities
 from dftfd.functionals.pairs import guarded, here, integral_over_there, squared_distance, there
 from dftfd.functionals.registry import get_functional
+from dftfd.xc.nonlocal_code import COLUMNS, PairSums
 from dftfd.xc.nonlocal_kernel import NonlocalXCKernel, NonlocalXCResponse
-from dftfd.xc.pair_kernel import COLUMNS, PairSums
 
 VECTOR = jax.ShapeDtypeStruct((3,), np.float64)
 

@@ -12,7 +12,7 @@ import dftfd
 from dftfd.errors import InputError, ResourceError
 from dftfd.grids.molecular import grid_points, grid_size, molecular_grid
 from dftfd.libcint.gto import component_count
-from dftfd.runtime import kept_memory
+from dftfd.runtime import memory
 from dftfd.runtime import memory as resources
 from dftfd.runtime.memory import available_memory, give_back, memory_budget, memory_size, process_memory
 from dftfd.runtime.progress import Progress
@@ -201,27 +201,27 @@ def address(array) -> int:
     return array.__array_interface__["data"][0]
 
 
-@pytest.mark.skipif(not hasattr(kept_memory.mmap, "MADV_FREE"), reason="the system has no such memory")
+@pytest.mark.skipif(not hasattr(memory.mmap, "MADV_FREE"), reason="the system has no such memory")
 def test_large_arrays_stand_where_earlier_ones_stood():
     """As soon as nobody refers to these, views included; never two at once, and not where much would be left over."""
-    kept_memory.give_back()
-    count = kept_memory.LEAST // 4
-    first, second = kept_memory.empty(count), kept_memory.empty(count)
+    memory.give_back()
+    count = memory.LEAST // 4
+    first, second = memory.empty(count), memory.empty(count)
     first[:], second[:] = 1.0, 2.0
     assert first.sum() == count and second.sum() == 2 * count
     view, place = first[5:9], address(first)
     del first
-    other = address(kept_memory.empty(count))
+    other = address(memory.empty(count))
     assert other != place
     np.testing.assert_array_equal(view, np.ones(4))
     del view
-    third = kept_memory.empty(2 * count - 7, np.float32)
+    third = memory.empty(2 * count - 7, np.float32)
     assert third.shape == (2 * count - 7,) and third.dtype == np.float32
     assert address(third) in (place, other)
     del third
-    assert address(kept_memory.empty(count // 3)) not in (place, other)  # small ones are the C library's
+    assert address(memory.empty(count // 3)) not in (place, other)  # small ones are the C library's
     before = process_memory()
-    kept_memory.give_back()
-    assert process_memory() < before - kept_memory.LEAST / 2
+    memory.give_back()
+    assert process_memory() < before - memory.LEAST / 2
     with pytest.raises(MemoryError):
-        kept_memory.empty(2**50)
+        memory.empty(2**50)

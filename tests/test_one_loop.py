@@ -12,7 +12,7 @@ from dftfd.autofd.scalar import on_jax
 from dftfd.autofd.scalar.derive import with_gradient
 from dftfd.autofd.scalar.on_jax import run_in_one_loop
 from dftfd.autofd.scalar.reader import point_program
-from dftfd.xc.pair_kernel import PairSums
+from dftfd.xc.nonlocal_code import PairSums
 
 SCALAR = jax.ShapeDtypeStruct((), np.float64)
 X = np.linspace(0.01, 3.0, 64)

@@ -7,7 +7,7 @@ import scipy.linalg
 import dftfd
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.two_electron import few_fitting_functions, fitting_tensor, unpacked_pairs
-from dftfd.runtime.precision import to_single
+from dftfd.runtime.array_types import to_single
 from dftfd.terms.fitted_integrals import _WAYS, DensityFittedCoulombExchange
 from dftfd.terms.on_grid import Quadrature
 from dftfd.terms.pair_tensor import SingleTensor, WholeTensor

@@ -22,8 +22,7 @@ from dftfd.benchmarks.totals import _document
 from dftfd.errors import DftfdError, InputError
 from dftfd.functionals.saved_functionals import load_functional, save_functional
 from dftfd.results.qcschema import read_input
-from dftfd.runtime.documents import require_types
-from dftfd.runtime.hdf5 import read_tree, write_tree
+from dftfd.runtime.documents import read_tree, require_types, write_tree
 from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.spreadsheet import read_table
 from dftfd.tasks.scan_result import load_scan

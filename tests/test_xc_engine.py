@@ -12,8 +12,7 @@ from pyscf import dft, gto
 from dftfd.errors import InputError, NumericalError
 from dftfd.functionals.registry import get_functional
 from dftfd.xc.ao_store import AOStore
-from dftfd.xc.ao_values import ao_tables
-from dftfd.xc.density import density_at, kinetic_energy_density_at
+from dftfd.xc.density import ao_tables, density_at, kinetic_energy_density_at
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.matrix import Scratch, XCBuilder, density_jet
 

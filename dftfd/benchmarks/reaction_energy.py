@@ -29,8 +29,8 @@ from dftfd.results.thermochemistry import Thermochemistry, thermochemistry
 from dftfd.results.vibrations import KELVIN, PRESSURE, QUASI_HARMONIC
 from dftfd.runtime.arguments import mapping, optional, public, refuse_unknown, whole
 from dftfd.runtime.arguments import path as as_path
+from dftfd.runtime.documents import write_tree
 from dftfd.runtime.files import check_writable, require_ending, write_text
-from dftfd.runtime.hdf5 import write_tree
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.system.geometry import electrons_of, is_coordinate_text
 from dftfd.system.molecule import molecule

@@ -60,7 +60,7 @@ def excitations(
 
 def _require_outputs(output, plot, overwrite):
     """Raise before anything is computed where a file of excitations or a picture of them could not be written."""
-    from dftfd.runtime.pictures import require_matplotlib, require_picture
+    from dftfd.runtime.files import require_matplotlib, require_picture
 
     for path in output or ():
         require_ending(path, ".h5", ".json", ".html", exactly=True)

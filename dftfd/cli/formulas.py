@@ -97,7 +97,7 @@ def show(
     debug: Debug = False,
 ):
     """Show what a functional is and which conditions it meets."""
-    from dftfd.runtime.pictures import require_matplotlib
+    from dftfd.runtime.files import require_matplotlib
     from dftfd.verify.report_card import report_card
 
     if plot is None and (compare is not None or surface or potential):

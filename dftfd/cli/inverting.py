@@ -11,9 +11,8 @@ from dftfd.cli.option_types import functional_named, with_options
 from dftfd.cli.terminal import say
 from dftfd.cli.verdicts import functionals_of
 from dftfd.errors import InputError
-from dftfd.runtime.files import require_ending
+from dftfd.runtime.files import require_ending, require_picture
 from dftfd.runtime.notebook import require_new
-from dftfd.runtime.pictures import require_picture
 
 OFFERED = "grid_level", "linear_dependence", "max_memory"
 

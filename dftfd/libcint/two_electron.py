@@ -18,7 +18,7 @@ from pyscf.scf import _vhf
 from dftfd.errors import InputError, NumericalError
 from dftfd.libcint.basis_sets import load_basis, normalise_basis_name, to_lists
 from dftfd.libcint.mole import quiet, to_pyscf
-from dftfd.runtime import kept_memory
+from dftfd.runtime import memory
 from dftfd.runtime.threads import share_out, worker_count
 
 LINEAR_DEPENDENCE = 1e-7
@@ -172,7 +172,7 @@ def fitting_tensor(molecule, auxiliary: dict, omega: float = 0.0) -> np.ndarray:
     """
     root = InverseRoot(molecule, auxiliary, omega)
     _, n_pairs = fitting_tensor_size(molecule, auxiliary)
-    B = kept_memory.empty(root.rank * n_pairs).reshape(root.rank, n_pairs)
+    B = memory.empty(root.rank * n_pairs).reshape(root.rank, n_pairs)
 
     def write(pairs, integrals):
         B[:, pairs[0] : pairs[-1] + 1] = root(integrals)

@@ -1,6 +1,7 @@
 """One calculation: molecule, functional and surroundings as a list of terms of the energy, within a limit of memory.
 
-A cheaper energy has a coarse grid, no double integrals, or fitted integrals. It finds starts of an SCF and first vectors of a response, which the whole energy then corrects.
+A cheaper energy has a coarse grid, no double integrals, or fitted integrals. It finds starts of an SCF and first
+vectors of a response, which the whole energy then corrects.
 """
 
 from dataclasses import dataclass, replace
@@ -37,9 +38,8 @@ from dftfd.terms import (
     SolventEnergy,
     Term,
 )
-from dftfd.terms.device_integrals import DeviceCoulombExchange
 from dftfd.terms.double_integral import suitable_level
-from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
+from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange, DeviceCoulombExchange
 from dftfd.terms.integrals import CoulombExchange, ExactCoulombExchange, OneElectron
 from dftfd.terms.on_grid import GridOrbitals, Quadrature, quadrature_grid
 from dftfd.terms.surroundings import Surroundings, surroundings_for

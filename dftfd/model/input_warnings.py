@@ -1,6 +1,6 @@
 """Requests that are legal but look like a mistake: they run with a warning (dftfd.errors.InputWarning) or are refused.
 
-Distances that look like the wrong unit are warned about where the geometry is read (dftfd/system/geometry_checks.py).
+Distances that look like the wrong unit are warned about where the geometry is read (dftfd/system/molecule.py).
 """
 
 import re

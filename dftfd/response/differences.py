@@ -1,7 +1,8 @@
 """Central differences by the positions of nuclei, of two and of four points.
 
-In a linearly dependent basis functions with overlap eigenvalues s up to a threshold are left out (dftfd.scf.orbitals). As nuclei move, the kept ones
-u turn into the left-out ones v, to first order by (v . dS/dR u) / (s_u - s_v), and at the threshold the energy jumps.
+In a linearly dependent basis, functions with overlap eigenvalues s up to a threshold are left out (dftfd.scf.orbitals).
+As nuclei move, the kept ones u turn into the left-out ones v, to first order by (v . dS/dR u) / (s_u - s_v), and at
+the threshold the energy jumps.
 """
 
 from dataclasses import dataclass

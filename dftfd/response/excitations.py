@@ -30,8 +30,8 @@ from dftfd.response.linear_response import LinearResponse
 from dftfd.response.subspaces import lowest_roots
 from dftfd.runtime.arguments import array, choice, number, public, whole
 from dftfd.runtime.documents import require_types, saved_part, write_part
+from dftfd.runtime.files import picture
 from dftfd.runtime.notebook import ShownAsText
-from dftfd.runtime.pictures import picture
 from dftfd.runtime.progress import Progress, as_progress
 from dftfd.scf.convergence import Convergence
 from dftfd.scf.occupation import Aufbau

@@ -47,7 +47,7 @@ from dftfd.response.differences import SHARE, STEPS, Differences, kept_functions
 from dftfd.response.linear_response import LinearResponse
 from dftfd.response.polarizability import polarizabilities
 from dftfd.runtime.arguments import Kind, choice, number, optional, whole
-from dftfd.runtime.hdf5 import MAGIC, read_tree
+from dftfd.runtime.documents import MAGIC, read_tree
 from dftfd.runtime.json_reader import as_json, parse_json
 from dftfd.runtime.progress import Progress, as_progress
 from dftfd.runtime.records import Record, recorded

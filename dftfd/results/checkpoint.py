@@ -27,9 +27,8 @@ from dftfd.results.result import SCFResult
 from dftfd.results.result_file import require_orbitals, require_shapes, result_of_tree
 from dftfd.results.tree import MOLECULE_TEXT, result_tree
 from dftfd.runtime.arguments import path as as_path
-from dftfd.runtime.documents import refusing_damage
+from dftfd.runtime.documents import begins_as_ours, read_tree, refusing_damage, write_tree
 from dftfd.runtime.files import check_writable
-from dftfd.runtime.hdf5 import begins_as_ours, read_tree, write_tree
 from dftfd.runtime.json_reader import as_json, parse_json
 from dftfd.runtime.records import require_same
 from dftfd.scf.problem import Snapshot, Solution, State

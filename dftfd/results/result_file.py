@@ -20,8 +20,7 @@ from dftfd.results.settings import Settings
 from dftfd.results.tree import FORMAT, RESULT_ARRAYS
 from dftfd.runtime.arguments import public
 from dftfd.runtime.chosen_terms import term_named
-from dftfd.runtime.documents import refusing_damage, require_types
-from dftfd.runtime.hdf5 import read_tree
+from dftfd.runtime.documents import read_tree, refusing_damage, require_types
 from dftfd.runtime.json_reader import as_json, parse_json
 from dftfd.scf.convergence import Cycle
 from dftfd.system.basis import checked_basis, checked_ecp

@@ -24,7 +24,7 @@ from dftfd.model.option_values import for_json
 from dftfd.model.options import ENERGY, SEARCH, START, STATE
 from dftfd.results.settings import Settings
 from dftfd.runtime.arguments import public
-from dftfd.runtime.hdf5 import write_tree
+from dftfd.runtime.documents import write_tree
 from dftfd.scf.convergence import Cycle
 
 FORMAT = 3

@@ -15,8 +15,7 @@ from dftfd.errors import InputError, shown
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.results.html_report import STYLE, drawn, table
 from dftfd.results.qcschema import printed_numbers, write_json
-from dftfd.runtime.files import check_writable, write_text
-from dftfd.runtime.pictures import ENDINGS, picture, require_matplotlib
+from dftfd.runtime.files import ENDINGS, check_writable, picture, require_matplotlib, write_text
 
 
 def molden_text(vibrations) -> str:

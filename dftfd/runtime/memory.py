@@ -4,13 +4,20 @@ What may be used is what the system has free and what containers and limits allo
 before anything is computed: matrices, quadrature points and, for exchange, the fitting tensor have to fit. The fitting
 tensor of J alone, exact two-electron integrals and orbitals on the grid are kept as far as there is room; the rest is
 computed again in every cycle.
+
+Large arrays are on memory that the next calculation uses again. New pages are zeroed when they are first touched, 0.1 s
+a gigabyte, and on a virtual machine whose host has taken them away 1 to 2 s. What an array leaves is marked as free
+instead: the system takes it when it needs it, and the process writes on it without a new page where nobody did.
 """
 
 import ctypes
+import mmap
 import os
 import re
 import resource
 import sys
+import threading
+import weakref
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,8 +25,9 @@ from numbers import Real
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from dftfd.errors import InputError, ResourceError, shown
-from dftfd.runtime import kept_memory
 from dftfd.runtime.threads import worker_count
 
 SHARE = 0.8
@@ -111,7 +119,8 @@ def process_memory() -> int:
 
 def give_back() -> None:
     """Returns what was freed to the system, where the C library can: an SCF leaves holes of a hundred megabytes."""
-    kept_memory.give_back()
+    with _lock:
+        _left.clear()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -166,7 +175,7 @@ def _process_rooms():
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit == resource.RLIM_INFINITY:
         return
-    kept_memory.give_back()
+    give_back()
     pages = _read(PROC / "self/statm").split()
     if pages:
         yield limit - int(pages[0]) * os.sysconf("SC_PAGE_SIZE")
@@ -263,3 +272,63 @@ def memory_plan(n_ao: int, n_spin: int, needs: Iterable[Need], budget: int) -> M
             for name, n_bytes in part.items():
                 total[name] = total.get(name, 0.0) + n_bytes
     return MemoryPlan(fixed, flexible, later, budget)
+
+
+LEAST = 2**26
+"""Bytes from which on an array is kept: below, the C library does the same."""
+
+ALIGNMENT = 64
+"""Bytes: XLA reads an array at a multiple of it in place, and copies any other before it begins."""
+
+_lock = threading.RLock()  # an owner may go while a list grows
+_left: list[mmap.mmap] = []
+
+
+class _Owner:
+    """What the arrays on a mapping refer to: when it is gone, they are."""
+
+    def __init__(self, mapping):
+        flat = np.frombuffer(mapping, np.uint8)
+        self.__array_interface__ = flat.__array_interface__
+        weakref.finalize(self, _leave, mapping).atexit = False
+
+
+def empty(count: int, dtype=np.float64) -> np.ndarray:
+    """An uninitialised array (count,), if possible on memory of up to twice its size that an earlier one has left."""
+    wanted = count * np.dtype(dtype).itemsize
+    if wanted < LEAST or not hasattr(mmap, "MADV_FREE"):
+        return np.empty(count, dtype)
+    try:
+        return np.asarray(_Owner(_mapping(wanted)))[:wanted].view(dtype)
+    except OSError:  # no address space
+        return np.empty(count, dtype)
+
+
+def _mapping(wanted: int) -> mmap.mmap:
+    """One that was left, of up to twice the size, or a new one in place of all that were left."""
+    with _lock:
+        fitting = [mapping for mapping in _left if wanted <= len(mapping) <= 2 * wanted]
+        mapping = min(fitting, key=len, default=None)
+        if mapping is None:
+            _left.clear()
+        else:
+            _left.remove(mapping)
+    if mapping is None:
+        mapping = mmap.mmap(-1, wanted, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            mapping.madvise(mmap.MADV_HUGEPAGE)
+    return mapping
+
+
+def _leave(mapping) -> None:
+    mapping.madvise(mmap.MADV_FREE)
+    with _lock:
+        _left.append(mapping)
+
+
+def aligned(count: int, dtype=np.float64) -> np.ndarray:
+    """An uninitialised array (count,) that compiled code reads in place."""
+    size = count * np.dtype(dtype).itemsize
+    flat = np.empty(size + ALIGNMENT, np.uint8)
+    start = -flat.ctypes.data % ALIGNMENT
+    return flat[start : start + size].view(dtype)

@@ -10,6 +10,9 @@ Four forms are understood:
 Fields are separated by blanks or commas; `#` starts a comment. Numbers: see dftfd.runtime.written_numbers, which tells
 decimal commas from separating ones. The comment line of xyz may say charge, multiplicity and unit, see
 dftfd.system.comment_line. So may the end of a file's name, `oh.xyz:-1`, `no2.xyz:0,2`: charge and multiplicity.
+
+Files of other programs are recognised by what they begin with or always have. Nothing is read from them: their keywords
+decide what a line of atoms means. Columns of xyz files in another order than element, x, y, z are refused.
 """
 
 import os
@@ -22,14 +25,12 @@ from typing import Any
 
 import numpy as np
 
-from dftfd.elements import AtomName, parse_atom_name
+from dftfd.elements import ATOMIC_NUMBERS, AtomName, parse_atom_name
 from dftfd.errors import FileError, InputError, InputWarning, odd_character, shown
 from dftfd.runtime.arguments import require_bare
 from dftfd.runtime.files import decoded, read_bytes
-from dftfd.runtime.written_numbers import UnclearNumber, fields, has_unclear_commas, real, separated
-from dftfd.system.columns import check_columns, check_further_columns, refuse_types, said_of_columns
+from dftfd.runtime.written_numbers import UnclearNumber, fields, has_unclear_commas, real, separated, whole
 from dftfd.system.comment_line import ion_of_atoms, said_behind, said_in, unit_of
-from dftfd.system.foreign_files import foreign_format
 from dftfd.system.molfile import atoms_of, is_molfile, records, titles
 from dftfd.system.zmatrix import cartesian, is_zmatrix
 
@@ -363,3 +364,149 @@ def _line_error(source, number, line):
     elif "," in line:
         hint = "; write decimal points, and blanks between numbers"
     return InputError(f"{source}, line {number}: expected 'El x y z', found {shown(line.strip())}{hint}.")
+
+
+_READ = "an xyz file (number of atoms, a comment line such as 'charge=-1 multiplicity=2', lines 'El x y z' in angstrom)"
+_ADVICE = f"write its atoms into {_READ}"
+
+_KINDS = {
+    "a saved result, or another binary file of HDF5": r"\A(?:dftfd sealed HDF5|.HDF\r\n)",
+    "a JSON document": r"\A\s*(?:\{|\[\s*[{\[\"])",
+    "an output of Gaussian": r"^ ?Entering Gaussian System|^ Gaussian, Inc\.",
+    "an output of ORCA": r"^[ \t]*\* O   R   C   A \*",
+    "an output of Psi4": r"^[ \t]*Psi4: An Open-Source",
+    "a Gaussian cube file": r"\A[^\n]*\n[^\n]*\n *-?[0-9]+( +-?[0-9.]+){3,4} *\n( *-?[0-9]+( +-?[0-9.]+){3} *\n){3}",
+    "a Molden file": r"\A\s*\[(?:molden format|atoms)\]",
+    "a Molpro input": r"^[ \t]*geometry\s*=\s*\{",
+    "a CP2K input": r"^[ \t]*&(?:global|force_eval|coord|motion|subsys)\b",
+    "an input of ORCA": r"^[ \t]*![^\n]*|^[ \t]*\*\s*(?:xyz|xyzfile|int|gzmt)\b"
+    r"|^[ \t]*%(?:pal|maxcore|scf|method|basis|coords|geom)\b",
+    "an input of Gaussian": r"^[ \t]*%(?:chk|oldchk|rwf|mem|nproc\w*|cpu|gpucpu)\s*="
+    r"|^[ \t]*#[^\n]*\n(?:[^\n]+\n){0,5}[ \t]*\n(?:[^\n]+\n){1,5}[ \t]*\n\s*[+-]?[0-9]+[\s,]+[0-9]+\s*\n",
+    "an input of Q-Chem": r"^[ \t]*\$(?:molecule|rem)\b",
+    "an input of GAMESS": r"^[ \t]*\$(?:contrl|data|basis|system)\b",
+    "a coord file of Turbomole": r"^[ \t]*\$coord\b|^[ \t]*\$atoms\b",
+    "an input of NWChem": r"^[ \t]*geometry\b[^\n={]*\n|^[ \t]*task\s+(?:scf|dft|mp2|ccsd)",
+    "an input of Psi4": r"^[ \t]*molecule\s*\w*\s*\{|^[ \t]*set\s*\{|^[ \t]*set\s+\w+\s+\S+\s*$|\benergy\s*\(\s*['\"]",
+    "an input of MOPAC": r"\A[^\n]*\b(?:pm[367]|am1|mndo|rm1)\b",
+    "a PDB file": r"^(?:atom  |hetatm)\s*[0-9]+\s",
+    "an input of FHI-aims": r"^[ \t]*(?:atom|atom_frac|lattice_vector)\s+-?[0-9.]",
+    "an input of DALTON": r"\A\s*(?:basis|atombasis|intgrl)\s*\n",
+    "an input of ADF": r"^[ \t]*(?:engine\s+\w+|atoms)\s*$(?=[\s\S]*^[ \t]*end\b)",
+    "a geometry of DFTB+ (gen)": r"\A\s*[0-9]+\s+[cfs]\s*\n",
+    "an xyz file of Tinker": r"\A\s*[0-9]+\s+[^\n]*\n\s*1\s+[a-z]+\S*\s+-?[0-9.]+\s+-?[0-9.]+\s+-?[0-9.]+\s+[0-9]+",
+    "a file of XCrySDen": r"^[ \t]*(?:primvec|primcoord|convvec)\b",
+    "a CIF file": r"^data_\S*\s*$|^_(?:atom_site|cell)_",
+    "a mol2 file": r"^@<tripos>",
+    "a file of CML or another XML": r"\A\s*<\?xml|\A\s*<(?:molecule|cml|html|!doctype)",
+    "a structure of VASP": r"\A[^\n]*\n\s*-?[0-9.]+\s*\n(?:(?:\s+-?[0-9.]+){3}\s*\n){3}",
+    "a program in Python": r"^[ \t]*(?:from\s+\w\S*\s+)?import\s+\w",
+}
+_PATTERNS = {name: re.compile(pattern, re.I | re.MULTILINE) for name, pattern in _KINDS.items()}
+_CURES = {
+    "a saved result, or another binary file of HDF5": "dftfd.load_result and `dftfd view` read saved results",
+    "a JSON document": "`dftfd run` reads QCSchema inputs, whose name ends in .json",
+}
+_LONGEST = 8_000
+
+
+def foreign_format(text: str) -> str:
+    """'it looks like an input of ORCA; ...' with what to do; empty for a text that looks like nothing known."""
+    beginning = text[:_LONGEST]
+    kind = next((name for name, pattern in _PATTERNS.items() if pattern.search(beginning)), None)
+    return "" if kind is None else f"it looks like {kind}; {_CURES.get(kind, _ADVICE)}"
+
+
+_PERIODIC = re.compile(
+    r"""lattice\s*=|(?<!\w)(?:(?:cell|box)\s*(?:[=:]\s*["'\[(]+\s*[0-9]|[=:]?(?:\s+[0-9.]{1,12}){3})|pbc\s*=\s*["'\[(]?(?:\s|,|F(?:alse)?)*T)""",
+    re.I,
+)
+_NOT_PERIODIC = re.compile(r"""pbc\s*=\s*["']?\s*F\s+F\s+F""", re.I)
+_PROPERTIES = re.compile(r"properties\s*=\s*(\S+)", re.I)
+_COLUMNS = {"charge": re.compile(r"charges?$|^q$", re.I), "spin": re.compile(r"magmoms?$|spins?$|^moments?$", re.I)}
+
+
+def check_columns(comment: str, source: str) -> None:
+    """Refuse unit cells and other columns than element, x, y, z, both of which extended xyz keeps in this line."""
+    if _PERIODIC.search(comment) and not _NOT_PERIODIC.search(comment):
+        raise InputError(
+            f"{source}: the comment line holds a periodic cell ('Lattice=', 'cell=', 'pbc='); only molecules are "
+            "supported."
+        )
+    layout = _PROPERTIES.search(comment)
+    if layout and not layout[1].lower().startswith("species:s:1:pos:r:3"):
+        raise InputError(
+            f"{source}: the columns {shown(layout[1])} do not start as 'species:S:1:pos:R:3', that is element, x, y, z."
+        )
+
+
+def refuse_types(comment: str, rows: list[list[str]], source: str) -> None:
+    """InputError for the numbers of atom types that LAMMPS writes where elements stand."""
+    if comment.startswith("Atoms. Timestep") and rows and all(row[0].isdigit() for row in rows):
+        raise InputError(
+            f"{source}: the atoms of LAMMPS, as {shown(' '.join(rows[0]))}, have numbers of types, not of elements: "
+            "write symbols (dump_modify element)."
+        )
+
+
+def said_of_columns(comment: str, rows: list[list[str]]) -> dict[str, str]:
+    """Columns of extended xyz that tell of charge and spin, by these words, where they do not add up to zero.
+
+    Initial ones, which programs take for an input, where they are not zero throughout.
+    """
+    layout, start = _PROPERTIES.search(comment), 0
+    words, columns = layout[1].strip("\"'").split(":") if layout else [], {}
+    for name, count in zip(words[::3], words[2::3], strict=False):
+        columns[name] = [real(row[start]) or 0.0 for row in rows if start < len(row)]
+        start += whole(count) or 0
+    return told_of_sums(columns)
+
+
+def told_of_sums(columns: dict[str, list[float]]) -> dict[str, str]:
+    """The names of columns that tell of charge and spin by their sums, by which of the two they are about."""
+    found = {}
+    for name, values in columns.items():
+        is_said = any(values) if name.lower().startswith("initial_") else abs(sum(values)) > 0.5
+        for about in (about for about, pattern in _COLUMNS.items() if is_said and pattern.search(name)):
+            found[about] = name
+    return found
+
+
+def check_further_columns(comment: str, rows: list[list[str]], source: str) -> None:
+    """Refuse lines that have something else than x, y, z behind the element: atomic numbers, codes, flags.
+
+    They have more columns than four, and x is a whole number in all lines before three columns with points, or one and
+    the same before numbers with points, or any but zero in all of them, or counts the lines, or is the element's atomic
+    number or mass, or y and the next but one are 0 or 1 (MOPAC's flags). A comment that tells the columns is believed.
+    Where lines have different numbers of columns, one may have a blank or a comma within a number.
+    """
+    from dftfd.libcint.mole import average_masses  # PySCF, which help and lists do not wait for
+
+    widths = [sum(1 for word in row[1:] if any(map(str.isdigit, word))) for row in rows]
+    if widths and min(widths) < max(widths):
+        k = widths.index(max(widths))
+        raise InputError(
+            f"{source}: {shown(' '.join(rows[k]))} has {widths[k]} numbers, another line {min(widths)}; as many "
+            "columns for each atom expected."
+        )
+    if not rows or min(map(len, rows)) < 5 or _PROPERTIES.search(comment):
+        return
+    columns = [list(column) for column in zip(*rows, strict=False)]
+    pointed = [all(word.count(".") == 1 and real(word) is not None for word in column) for column in columns]
+    has_points = any("." in word for column in columns[2:5] for word in column)
+    is_pointed, is_constant = pointed[2:5] == [True] * 3, len(set(columns[1])) == 1 < len(rows)
+    is_whole = not any(set(".eEdD") & set(word) for word in columns[1])
+    is_code = (is_pointed or (is_constant and has_points)) if is_whole else is_pointed and is_constant
+    is_code &= is_whole or bool(real(columns[1][0]))  # a plane x = 0 is written with points, too
+    is_flag = pointed[1:6] == [True, False, True, False, True] and set(columns[2]) | set(columns[4]) <= {"0", "1"}
+    is_number = [real(word) for word in columns[1]] == [
+        ATOMIC_NUMBERS[parse_atom_name(word, "atom").symbol] for word in columns[0]
+    ]
+    masses = average_masses([ATOMIC_NUMBERS[parse_atom_name(word, "atom").symbol] for word in columns[0]])
+    is_mass = all(abs((real(word) or 0) - mass) < 0.05 for word, mass in zip(columns[1], masses, strict=True))
+    is_index = len(rows) > 1 and columns[1] in ([str(k + start) for k in range(len(rows))] for start in (0, 1))
+    if is_code or is_flag or is_number or is_index or is_mass:
+        raise InputError(
+            f"{source}: column {3 if is_flag else 2} of the lines of atoms, {shown(' '.join(rows[0]))}, holds atomic "
+            "numbers, masses, codes or flags; 'El x y z' expected, coordinates with points."
+        )

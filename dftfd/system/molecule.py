@@ -13,30 +13,27 @@ from functools import cached_property, partial
 from typing import Annotated, Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from dftfd.elements import ATOMIC_NUMBERS
-from dftfd.errors import InputError, InputWarning
+from dftfd.errors import InputError, InputWarning, UnsupportedError, shown
 from dftfd.libcint import mole as bridge
 from dftfd.libcint.basis_sets import display_name
+from dftfd.libcint.mole import BOHR_IN_ANGSTROM, covalent_radii
 from dftfd.runtime.arguments import Kind, array, choice, public, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.notebook import ShownAsText
-from dftfd.system.ase_atoms import from_ase, is_ase_atoms
 from dftfd.system.basis import basis_remarks, diffuse_remarks, require_core, resolve_basis, resolve_ecp
+from dftfd.system.comment_line import said_behind
 from dftfd.system.geometry import (
     Geometry,
     is_coordinate_text,
     parse_atom_list,
     parse_geometry,
     read_geometry_file,
+    told_of_sums,
 )
-from dftfd.system.geometry_checks import (
-    check_positions,
-    nearest_pair,
-    refuse_names_of_pdb,
-    warn_about_types,
-    warn_about_units,
-)
+from dftfd.system.molfile import warn_of_isotopes
 from dftfd.system.smiles import atoms_of_smiles, is_smiles
 
 __all__ = ["InputWarning", "Molecule", "molecule"]
@@ -338,3 +335,222 @@ def _check_electrons(molecule):
 def _allowed_spins(n_electrons, shown=4):
     spins = list(range(n_electrons % 2, n_electrons + 1, 2))
     return ", ".join(map(str, spins[:shown])) + (f", ... up to {spins[-1]}" if len(spins) > shown else "")
+
+
+CLOSE = 0.1 / BOHR_IN_ANGSTROM
+"""Atoms nearer than this (0.1 angstrom, in bohr) are taken for a mistake unless the caller insists."""
+
+FARTHEST = 1e6
+"""Largest coordinate in bohr; beyond it even the exponents of the Gaussians lose their meaning."""
+
+
+_OF_PDB = {
+    "CA": 0.7, "CD": 0.8, "CE": 0.62, "CM": 0.65, "NA": 0.8, "NB": 0.64, "ND": 0.6, "NE": np.inf, "PA": 0.63,
+    "PB": 0.82, "HE": np.inf, "HG": 0.8, "HO": 0.6, "CF": 0.62, "CS": 0.6, "NI": 0.8, "NO": 0.6, "OS": 0.75, "PD": 0.87,
+}  # fmt: skip
+"""Names of PDB files for atoms of C, N, P and H, alpha to eta and those of hemes and nucleotides, and in lower case
+types of force fields (GAFF); and what lies between bonds of those and the shortest of the element (CaO, NbN, PaO, OsO4,
+NiH), in its covalent distances; noble gases have no bonds.
+"""
+
+_OTHER_UNIT = {"angstrom": "bohr", "bohr": "angstrom"}
+_NOBLE = (2, 10, 18, 36, 54, 86)
+_NOT_READ = {"picometres": 100.0, "nanometres": 0.1}
+"""Units that are not read, by how many times too large all distances are where angstrom is taken for them."""
+
+
+def check_positions(labels, ghost, coordinates, allow_close) -> None:
+    """Raise InputError unless there are atoms at finite, distinct positions; coordinates (atom, 3) in bohr."""
+    if not labels:
+        raise InputError("the molecule has no atoms.")
+    _check_finite(labels, coordinates)
+    pairs = cKDTree(coordinates).query_pairs(CLOSE, output_type="ndarray")
+    if not len(pairs):
+        return
+    distances = np.linalg.norm(coordinates[pairs[:, 0]] - coordinates[pairs[:, 1]], axis=1)
+    nearest = int(np.argmin(distances))
+    first, second, distance = *sorted(pairs[nearest]), distances[nearest] * BOHR_IN_ANGSTROM
+    nuclei_coincide = any(r == 0 and not (ghost[a] or ghost[b]) for (a, b), r in zip(pairs, distances, strict=True))
+    if allow_close and not nuclei_coincide:
+        return
+    advice = "" if nuclei_coincide else "; pass allow_close=True if this is meant"
+    apart = _apart(labels, first, second, f"{distance:.4g}")
+    raise InputError(f"{apart}, nearer than 0.1 angstrom{advice}.")
+
+
+def refuse_names_of_pdb(names, coordinates) -> None:
+    """InputError for 'CA' or 'ca' whose neighbour is as near as to carbon, not to calcium; 'Ca' is calcium anywhere.
+
+    As near: below 1.25 covalent distances of the first letter's element. HeH+ and NeH+ have bonds, too.
+    """
+    limit = lambda name: 0 if name.ghost else _OF_PDB.get(_of_one_case(name.written.rstrip("0123456789")), 0)
+    suspects = [k for k, name in enumerate(names) if limit(name)]
+    real = [k for k, name in enumerate(names) if not name.ghost]
+    if not suspects or len(real) < 2:
+        return
+    other = lambda k: names[k].written[0].upper() if k in suspects else names[k].symbol
+    radius = lambda symbol: float(covalent_radii([ATOMIC_NUMBERS[symbol]])[0])
+    distances, neighbours = _nearest_neighbours(coordinates[real])
+    for k in suspects:
+        d, partner = distances[real.index(k)], real[neighbours[real.index(k)]]
+        symbol = names[k].symbol
+        is_bond = names[partner].symbol == "H" if symbol in ("He", "Ne") else False
+        is_bond |= d > limit(names[k]) * (radius(symbol) + radius(names[partner].symbol))
+        origin = "force fields" if names[k].written.islower() else "PDB files"
+        if not is_bond and d < 1.25 * (radius(other(k)) + radius(other(partner))):
+            raise InputError(
+                f"{_apart([name.written for name in names], k, partner, f'{d * BOHR_IN_ANGSTROM:.3f}')}: "
+                f"{names[k].written} is a name of {other(k)} in {origin}, and is read as {symbol}; write {other(k)}, "
+                f"or {symbol} if that is meant."
+            )
+
+
+def warn_about_types(names) -> None:
+    """Warn where all atoms are numbers that run from 1 without a gap: indices or types, sooner than H, He, Li."""
+    written = {name.written for name in names}
+    numbers = sorted(int(word) for word in written if word.isdigit() and len(word) < 4)
+    if len(numbers) == len(written) > 1 and numbers == list(range(1, len(numbers) + 1)):
+        symbols = " ".join(dict.fromkeys(name.symbol for name in names))
+        warnings.warn(
+            f"the atoms have the numbers 1 to {numbers[-1]}, read as atomic numbers, {symbols}: if they are indices or "
+            "types, write symbols of elements.",
+            InputWarning,
+            stacklevel=4,
+        )
+
+
+def _of_one_case(word):
+    """'CA' of 'CA' and 'ca'; 'Ca' as it is."""
+    return word.upper() if word.islower() else word
+
+
+def _apart(labels, first, second, distance):
+    return f"atoms {first + 1} ({labels[first]}) and {second + 1} ({labels[second]}) are {distance} angstrom apart"
+
+
+def _check_finite(labels, coordinates):
+    bad = np.argwhere(~(np.abs(coordinates) <= FARTHEST))
+    if not len(bad):
+        return
+    atom, axis = bad[0]
+    value = coordinates[atom, axis]
+    name = "NaN" if np.isnan(value) else "infinite" if np.isinf(value) else f"{value:.3g} bohr"
+    limit = f"; coordinates beyond {FARTHEST:.0e} bohr are refused" if np.isfinite(value) else ""
+    raise InputError(f"coordinate {'xyz'[axis]} of atom {atom + 1} ({labels[atom]}) is {name}{limit}.")
+
+
+def nearest_pair(coordinates, ghost) -> tuple[int, int, float] | None:
+    """Indices and distance [bohr] of the two nearest centres that are no ghosts; None if there are fewer than two."""
+    real = np.flatnonzero(~np.asarray(ghost))
+    if len(real) < 2:
+        return None
+    distances, neighbours = _nearest_neighbours(coordinates[real])
+    a = int(np.argmin(distances))
+    first, second = sorted((int(real[a]), int(real[neighbours[a]])))
+    return first, second, float(distances[a])
+
+
+def _nearest_neighbours(positions):
+    distances, indices = cKDTree(positions).query(positions, k=2)
+    return distances[:, 1], indices[:, 1]
+
+
+def warn_about_units(molecule, unit: str) -> None:
+    """Warn where distances fit the other unit better than the one that was given.
+
+    Confusing angstrom and bohr scales every bond by 1.89 or 0.53. A hydrogen atom whose nearest neighbour is between
+    1.45 and 2.6 covalent distances away and beyond 1.3 angstrom suggests the first where no other atom is bonded (in a
+    transition state some are), one nearer than 0.6 angstrom or any pair below 0.55 covalent distances the second. Where
+    all nearest neighbours are 100 times or a tenth of a covalent distance away, the coordinates were picometres or
+    nanometres. Farther atoms are dissociated or van der Waals partners, not bonds.
+    """
+    real = np.flatnonzero(~np.asarray(molecule.ghost))
+    if len(real) < 2:
+        return
+    distances, neighbours = _nearest_neighbours(molecule.coordinates[real])
+    numbers = molecule.atomic_numbers[real]
+    radii = covalent_radii(numbers)
+    ratio = distances / (radii + radii[neighbours])
+    angstrom = distances * BOHR_IN_ANGSTROM
+    hydrogen = numbers == 1
+    bonded_to_hydrogen = hydrogen | (numbers[neighbours] == 1)
+    too_long = hydrogen & (angstrom > 1.3) & (ratio < 2.6) & np.all(ratio > 1.45)
+    too_short = (bonded_to_hydrogen & (angstrom < 0.6)) | (ratio < 0.55)
+    for other, factor in _NOT_READ.items():
+        if np.all((ratio / factor > 0.75) & (ratio / factor < 1.3)) and not np.isin(numbers, _NOBLE).all():
+            apart = _apart(molecule.labels, int(real[0]), int(real[neighbours[0]]), f"{angstrom[0]:.4g}")
+            warnings.warn(
+                f"{apart}, which would be a bond in {other}; {unit} was read: write angstrom or bohr.",
+                InputWarning,
+                stacklevel=4,
+            )
+            return
+    for suspicious, word in ((too_short, "short"), (too_long, "long")):
+        if suspicious.any():
+            a = int(np.flatnonzero(suspicious)[np.argmin(distances[suspicious])])
+            apart = _apart(molecule.labels, int(real[a]), int(real[neighbours[a]]), f"{angstrom[a]:.3f}")
+            read = f"the coordinates were read in {unit}: should the unit be {_OTHER_UNIT[unit]}?"
+            warnings.warn(f"{apart}, {word} for a bond; {read}", InputWarning, stacklevel=4)
+            return
+
+
+_WORDS = {"charge": ("charge",), "spin": ("spin", "multiplicity")}
+_USUAL: dict[str, tuple] = {"charge": (0,), "spin": (0, 1), "multiplicity": (1,)}
+"""Entries of info that programs understand differently, and their values that say nothing."""
+
+
+def is_ase_atoms(source) -> bool:
+    """True for an object with the methods of `ase.Atoms` that are read here, so that ASE itself is not needed."""
+    return all(hasattr(source, name) for name in ("get_chemical_symbols", "get_positions", "get_pbc"))
+
+
+def from_ase(atoms) -> Geometry:
+    """Symbols and positions [angstrom] of an ASE Atoms; element 'X' is refused, periodic directions too.
+
+    Initial charges and magnetic moments that are not zero say the molecule's charge and spin, by their sums. Entries of
+    info, other columns and a calculator's magnetic moment only mention them.
+    """
+    if np.any(atoms.get_pbc()):
+        raise UnsupportedError("these ASE Atoms are periodic; only molecules are supported (atoms.pbc = False).")
+    positions = np.asarray(atoms.get_positions(), dtype=float)
+    symbols = list(atoms.get_chemical_symbols())
+    if positions.shape != (len(symbols), 3):
+        raise InputError(f"ASE Atoms with {len(symbols)} symbols have positions of shape {positions.shape}.")
+    found = parse_atom_list(list(zip(symbols, positions, strict=True)))
+    if "masses" in getattr(atoms, "arrays", {}):
+        warn_of_isotopes("these ASE Atoms")
+    said: dict[str, Any] = {"charge": _sum_of(atoms, "charges"), "spin": _sum_of(atoms, "magnetic_moments")}
+    mentions = {name: word for name, word in _mentions(atoms).items() if said[name] is None}
+    return replace(found, **said, mentions=mentions)
+
+
+def _mentions(atoms) -> dict[str, str]:
+    """Words about charge and spin by what they are about."""
+    info = {str(key).lower(): value for key, value in getattr(atoms, "info", {}).items()}
+    known = [word for words in _WORDS.values() for word in words]
+    plain = {key: value for key, value in info.items() if key not in known and np.ndim(value) == 0}
+    found = said_behind(f"{key}={value}" for key, value in plain.items() if not isinstance(value, str | bool))
+    columns = {name: column for name, column in getattr(atoms, "arrays", {}).items() if np.ndim(column) == 1}
+    found |= told_of_sums({name: list(column) for name, column in columns.items() if column.dtype.kind in "iuf"})
+    moment = getattr(getattr(atoms, "calc", None), "results", {}).get("magmom", 0.0)
+    if np.ndim(moment) == 0 and abs(moment) > 0.5:
+        found["spin"] = f"magmom of its calculator {moment:g}"
+    for name, words in _WORDS.items():
+        for word in words:
+            if word in info and info[word] not in _USUAL[word]:
+                found[name] = f"info {word}={shown(info[word], 20)}"
+    return found
+
+
+def _sum_of(atoms, name) -> int | None:
+    """The sum of an ASE Atoms' initial charges or moments, None where all are zero."""
+    values = np.asarray(getattr(atoms, f"get_initial_{name}", lambda: 0.0)(), dtype=float)
+    if not np.any(values):
+        return None
+    total = float(values.sum())
+    if values.ndim > 1 or not abs(total - round(total)) < 1e-3:
+        raise InputError(
+            f"the initial {name.replace('_', ' ')} of these ASE Atoms add up to {shown(total)}, no whole number: set "
+            f"them to what the molecule has, or to zero, by set_initial_{name}()."
+        )
+    return round(total)

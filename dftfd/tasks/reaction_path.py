@@ -17,9 +17,8 @@ from dftfd.model.forces import nuclear_forces, require_forces
 from dftfd.results.result import SCFResult
 from dftfd.results.vibrations import Vibrations
 from dftfd.runtime.arguments import public, whole
-from dftfd.runtime.files import check_writable, write_text
+from dftfd.runtime.files import ENDINGS, check_writable, picture, require_matplotlib, write_text
 from dftfd.runtime.notebook import ShownAsText
-from dftfd.runtime.pictures import ENDINGS, picture, require_matplotlib
 from dftfd.runtime.progress import Progress, as_progress
 from dftfd.system.isotopes import AVERAGE, masses
 from dftfd.tasks.run import run_scf

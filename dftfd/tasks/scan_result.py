@@ -12,10 +12,9 @@ from dftfd.errors import DamagedFileError, FileError, InputError
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM, HARTREE_IN_KCAL
 from dftfd.runtime.arguments import public
 from dftfd.runtime.documents import refusing_damage
-from dftfd.runtime.files import read_bytes, write_text
+from dftfd.runtime.files import ENDINGS, picture, read_bytes, write_text
 from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.notebook import ShownAsText
-from dftfd.runtime.pictures import ENDINGS, picture
 from dftfd.runtime.records import HEAD, digest, pieces_of
 from dftfd.system.internal_coordinates import KINDS, UNITS
 

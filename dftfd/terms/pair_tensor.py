@@ -32,8 +32,8 @@ from dftfd.libcint.two_electron import (
     schwarz_bounds,
     unpack,
 )
-from dftfd.runtime import kept_memory
-from dftfd.runtime.precision import to_single
+from dftfd.runtime import memory
+from dftfd.runtime.array_types import to_single
 from dftfd.runtime.threads import share_out
 
 DROPPED = 1e-12
@@ -95,7 +95,7 @@ class WholeTensor:
 
     @cached_property
     def _rounded(self) -> np.ndarray:
-        rounded = kept_memory.empty(self.values.size, np.float32).reshape(self.values.shape)
+        rounded = memory.empty(self.values.size, np.float32).reshape(self.values.shape)
 
         def write(starts):
             for start in starts:
@@ -198,7 +198,7 @@ class PairTensor:
         rows = self._root.rank if self._for_exchange else self.n_auxiliary
         n_six, n_four, n_two = (len(pairs) for pairs in self._kinds)
         leading, trailing, short = (
-            kept_memory.empty(rows * count, kind).reshape(rows, count)
+            memory.empty(rows * count, kind).reshape(rows, count)
             for count, kind in ((n_six + n_four, np.int32), (n_six, np.int16), (n_two, np.int16))
         )
         units = np.zeros(len(self._kept))
@@ -355,7 +355,7 @@ class SingleTensor:
         self._values: np.ndarray | None = None
         self._block = max(1, _SINGLE_BYTES // (4 * n_ao**2))
         if kept:
-            values = kept_memory.empty(len(B) * n_ao**2, np.float32).reshape(self._shape)
+            values = memory.empty(len(B) * n_ao**2, np.float32).reshape(self._shape)
             self._share_out(partial(self._fill, values))
             self._B, self._values = None, values
 
@@ -368,7 +368,7 @@ class SingleTensor:
         C_0, X = before.T.astype(np.float32), None
         if self._keeps_transformed:
             shape = self._shape[0], *C_0.shape
-            X = kept_memory.empty(math.prod(shape), np.float32).reshape(shape)
+            X = memory.empty(math.prod(shape), np.float32).reshape(shape)
             self._share_out(partial(self._transform, C_0, X))
 
         def change(C):

@@ -26,8 +26,8 @@ from dftfd.terms.traced_grid import (
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.channels import ao_order
 from dftfd.xc.code import shared
-from dftfd.xc.curvature import CurvatureBuilder, has_curvature
 from dftfd.xc.device import DeviceXCBuilder, accelerated_devices
+from dftfd.xc.gradient import CurvatureBuilder, has_curvature
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.matrix import MatrixBuilder, XCBuilder
 

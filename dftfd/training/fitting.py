@@ -46,7 +46,7 @@ from dftfd.runtime.arguments import (
     whole,
 )
 from dftfd.runtime.arguments import path as as_path
-from dftfd.runtime.hdf5 import MAGIC
+from dftfd.runtime.documents import MAGIC
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.records import Record, recorded
 from dftfd.training.energy_slopes import Elsewhere

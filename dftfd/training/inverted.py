@@ -30,12 +30,11 @@ from dftfd.results.result_file import molecule_of_text, require_shapes
 from dftfd.results.tree import MOLECULE_TEXT
 from dftfd.runtime.arguments import each, public, whole
 from dftfd.runtime.documents import saved_part, write_part
+from dftfd.runtime.files import picture
 from dftfd.runtime.notebook import ShownAsText
-from dftfd.runtime.pictures import picture
 from dftfd.scf.occupation import frontier_energies
 from dftfd.system.molecule import Molecule
-from dftfd.xc.ao_values import ao_tables, ao_values
-from dftfd.xc.density import density_function, evaluate_at
+from dftfd.xc.density import ao_tables, ao_values, density_function, evaluate_at
 from dftfd.xc.potential import potentials
 
 FORMAT = 1

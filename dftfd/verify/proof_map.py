@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dftfd.runtime.pictures import picture
+from dftfd.runtime.files import picture
 from dftfd.verify.inequality import PROVED, UNDECIDED, VIOLATED, Inequality, subdivide
 
 _COLOURS = {PROVED: "#7fb77e", VIOLATED: "#c8553d", UNDECIDED: "#d9d9d9"}

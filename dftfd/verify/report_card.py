@@ -12,8 +12,8 @@ from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.parameters import parameter_text, pt2_rows
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import public
+from dftfd.runtime.files import picture
 from dftfd.runtime.notebook import ShownAsText
-from dftfd.runtime.pictures import picture
 from dftfd.verify.conditions import CONDITIONS, HELIUM_Z, Condition, Parts
 from dftfd.verify.counterpart import counterpart
 from dftfd.verify.guest_conditions import guest_conditions

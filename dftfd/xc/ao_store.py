@@ -16,9 +16,9 @@ from scipy.spatial.distance import cdist
 
 from dftfd.errors import InputError
 from dftfd.libcint.gto import GaussianBasis, component_count, gaussian_basis
-from dftfd.runtime import kept_memory
+from dftfd.runtime import memory
+from dftfd.runtime.array_types import to_single
 from dftfd.runtime.memory import available_memory
-from dftfd.runtime.precision import to_single
 from dftfd.runtime.threads import share_out, worker_count
 
 log = logging.getLogger(__name__)
@@ -262,7 +262,7 @@ class AOStore:
         several times faster."""
         with self._lock:
             if "_whole" not in self.__dict__:
-                self._whole = kept_memory.empty(int(self._starts[self._n_kept]), self.dtype)
+                self._whole = memory.empty(int(self._starts[self._n_kept]), self.dtype)
             return self._whole
 
 

@@ -3,7 +3,7 @@
     n | n_x n_y n_z | n_xx n_xy n_xz n_yy n_yz n_zz | e_x e_x_lr | tau
 
 Arrays are (spin, channel, point); one spin is the total density of a restricted run, two are alpha and beta. There are
-as many derivatives as an `order` (0, 1 or 2) asks for, then energy densities of exact exchange (xc.local_exchange) and
+as many derivatives as an `order` (0, 1 or 2) asks for, then energy densities of exact exchange (terms.local_hybrid) and
 tau = 1/2 sum_i |grad phi_i|^2 where they are needed. n_xy is one variable, which stands for n_xy and n_yx.
 
 Orbitals and their derivatives, the components A_c of (component, ao, point), have the same order, without tau and on to

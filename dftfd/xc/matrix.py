@@ -16,7 +16,7 @@ import numpy as np
 
 from dftfd.errors import InputError, NumericalError
 from dftfd.libcint.gto import component_count
-from dftfd.runtime import kept_memory
+from dftfd.runtime import memory
 from dftfd.runtime.array_types import (
     DensityMatrix,
     DensityOnGrid,
@@ -25,8 +25,8 @@ from dftfd.runtime.array_types import (
     OccupiedOrbitals,
     Points,
     Weights,
+    to_single,
 )
-from dftfd.runtime.precision import to_single
 from dftfd.runtime.threads import run_on_workers, split_evenly, worker_count
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.channels import GRADIENT, HESSIAN, PAIRS, ROW, TAU, ao_order, without_exact_exchange
@@ -55,7 +55,7 @@ class Scratch:
         """An uninitialised array; valid until the next request for the same name."""
         size = math.prod(shape)
         if name not in self._flat or self._flat[name].size < size:
-            self._flat[name] = kept_memory.aligned(size, self._dtype)
+            self._flat[name] = memory.aligned(size, self._dtype)
         return self._flat[name][:size].reshape(shape)
 
 
@@ -162,7 +162,7 @@ class MatrixBuilder:
     P: (spin, ao, ao), symmetric; one spin is the total density of a restricted run, two are alpha and beta, as the
     kernel was made.   C_occ: None, or per spin (ao, occupied) with P[s] = C_occ[s] C_occ[s]^T (columns scaled by the
     square root of their occupation); used where it is cheaper than P.
-    has_exact_exchange: whether channels of exact exchange are written (xc.local_exchange).
+    has_exact_exchange: whether channels of exact exchange are written (terms.local_hybrid).
     """
 
     has_exact_exchange = False

@@ -12,7 +12,7 @@ in the first two, which is doubled instead.
 Where derivatives with respect to the points are asked for, r counts as one more left and right feature; that with
 respect to a weight is phi plus the charge times the sums of others at this point.
 
-Sums over pairs are bounded in memory by their tiles (xc.pair_kernel); everything else takes a few numbers per point.
+Sums over pairs are bounded in memory by their tiles (xc.nonlocal_code); everything else takes a few numbers per point.
 
 The response dV[dP] = d/dt V[P + t dP] at t = 0 differentiates every step forward along the change: code at one point by
 jax.jvp, and the sums over pairs, values and slopes alike, by the derivative of the pair kernel's own code,
@@ -37,9 +37,8 @@ from dftfd.runtime.array_types import DensityOnGrid, Points, Weights
 from dftfd.xc.code import jets_along, on_points
 from dftfd.xc.kernel import Slopes, SlopesAlong
 from dftfd.xc.matrix import MatrixBuilder, XCContribution, require_finite_response
-from dftfd.xc.nonlocal_code import NonlocalCode, any_nonzero
+from dftfd.xc.nonlocal_code import NonlocalCode, PairSums, any_nonzero, with_jacobian
 from dftfd.xc.operands import code_with_operands, values_of
-from dftfd.xc.pair_kernel import PairSums, with_jacobian
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,9 +23,8 @@ from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.densities import SPACE
 from dftfd.libcint.gto import gaussian_basis
-from dftfd.xc.ao_values import ao_tables
 from dftfd.xc.channels import both_spins
-from dftfd.xc.density import density_at, density_function, kinetic_energy_density_at
+from dftfd.xc.density import ao_tables, density_at, density_function, kinetic_energy_density_at
 from dftfd.xc.pointwise import pointwise_kernel
 from dftfd.xc.variables import FAMILIES, MEMBERS, SIGMA_PAIRS
 

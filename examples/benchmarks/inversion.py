@@ -20,7 +20,7 @@ import numpy as np
 import dftfd
 from dftfd.interop.correlated import correlated_density
 from dftfd.libcint.mole import one_electron_integrals
-from dftfd.runtime.pictures import picture
+from dftfd.runtime.files import picture
 from dftfd.xc.density import evaluate_at
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"

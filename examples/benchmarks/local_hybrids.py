@@ -17,9 +17,9 @@ import numpy as np  # isort: skip
 
 import dftfd
 from dftfd.grids.molecular import molecular_grid
+from dftfd.terms.local_hybrid import LocalExchangeBuilder
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.kernel import XCKernel
-from dftfd.xc.local_exchange import LocalExchangeBuilder
 from dftfd.xc.matrix import XCBuilder
 
 FUNCTIONAL, WITHOUT, STRIDE = "lh07t_svwn", "tpss", 16

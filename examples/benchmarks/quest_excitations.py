@@ -20,7 +20,7 @@ import numpy as np
 import dftfd
 from dftfd.errors import UnsupportedError
 from dftfd.response.excitations import HARTREE_IN_EV
-from dftfd.xc.ao_values import gaussian_basis
+from dftfd.xc.density import gaussian_basis
 
 ROWS = Path(__file__).parents[2] / "data" / "benchmarks" / "quest_excitations.json"
 FUNCTIONALS = ("pbe0", "camb3lyp")

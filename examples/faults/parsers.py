@@ -22,7 +22,7 @@ with atheris.instrument_imports(include=[f"dftfd.{name}" for name in READ]):
     from dftfd.elements import AtomName, parse_atom_name
     from dftfd.functionals.names import parse
     from dftfd.results.qcschema import read_input
-    from dftfd.runtime.hdf5 import BLOCK, read_tree, seal, write_tree
+    from dftfd.runtime.documents import BLOCK, read_tree, seal, write_tree
     from dftfd.runtime.memory import memory_size
     from dftfd.system.basis import checked_basis
     from dftfd.system.geometry import parse_atom_list, parse_geometry, split_frames
