@@ -16,7 +16,7 @@ from numbers import Number, Real
 from typing import Annotated, Any
 
 from dftfd.autofd import Function, compose, constant, integrate, vjp, with_quadrature
-from dftfd.autofd.lowering.two_points import has_integrals
+from dftfd.autofd.lowering import has_integrals
 from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.densities import (
     EXACT_EXCHANGE,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from dftfd.autofd import Domain, Function
-from dftfd.autofd.lowering.jets import placeholder
+from dftfd.autofd.lowering import placeholder
 from dftfd.errors import FunctionalError, shown
 from dftfd.runtime.arguments import Kind, traceable
 

@@ -9,7 +9,7 @@ import math
 import jax.numpy as jnp
 
 from dftfd.autofd import compose
-from dftfd.autofd.lowering.jets import cell_volume
+from dftfd.autofd.lowering import cell_volume
 from dftfd.functionals.pairs import guarded, integral_over_there, squared_distance, there
 from dftfd.functionals.registry import functional
 

@@ -26,8 +26,7 @@ import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
 from dftfd.autofd import Function, function
-from dftfd.autofd.lowering.jets import CELL_VOLUME, lower
-from dftfd.autofd.lowering.two_points import lower_nonlocal
+from dftfd.autofd.lowering import CELL_VOLUME, lower, lower_nonlocal
 from dftfd.autofd.scalar.derive import with_gradient
 from dftfd.autofd.scalar.jaxprs import has_reverse_rule
 from dftfd.autofd.scalar.on_numpy import run_on_numpy

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from dftfd.autofd import compose
-from dftfd.autofd.lowering.jets import cell_volume
+from dftfd.autofd.lowering import cell_volume
 from dftfd.functionals import pbe, pw86
 from dftfd.functionals.common import fermi_wavevector, gradient_squared, wigner_seitz_radius
 from dftfd.functionals.pairs import dense_part, guarded, here, integral_over_there, squared_distance, there

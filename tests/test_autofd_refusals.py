@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dftfd.autofd as fd
-from dftfd.autofd.jax_door.jax_leaves import NotAnArrayError
+from dftfd.autofd.transforms.jax_syntax import NotAnArrayError
 from dftfd.errors import LeakError, NoRuleError, QuadratureError, SignatureError
 
 pytestmark = pytest.mark.slow  # 10 s; quick tests of test_autofd_* have some of these

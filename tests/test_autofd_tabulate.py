@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dftfd import autofd
-from dftfd.autofd.core import tabulate
+from dftfd.autofd.operators import integrate
 
 X = autofd.interval(7, 0.0, 1.0)
 Y = autofd.interval(5, -1.0, 1.0)
@@ -48,7 +48,7 @@ def test_tables_give_the_sums_over_points(name, monkeypatch):
     """Against the same integral with tables switched off, relative 1e-13."""
     h = GRAPHS[name]()
     tables = jax.jit(lambda: autofd.integrate(h))()
-    monkeypatch.setattr(tabulate, "MAX_POINTS", 0)
+    monkeypatch.setattr(integrate, "MAX_POINTS", 0)
     with jax.disable_jit():  # which also keeps compiled programs with tables from being used
         points = autofd.integrate(h)
     for a, b in zip(jax.tree_util.tree_leaves(tables), jax.tree_util.tree_leaves(points), strict=True):
@@ -81,7 +81,7 @@ def test_tables_that_would_be_too_large_are_not_made(monkeypatch):
     """With a limit of ten entries the double integral goes point by point, to the same value."""
     h = GRAPHS["double integral"]()
     value = float(jax.jit(lambda: autofd.integrate(h))())
-    monkeypatch.setattr(tabulate, "MAX_ENTRIES", 10)
+    monkeypatch.setattr(integrate, "MAX_ENTRIES", 10)
     with jax.disable_jit():  # as above
         assert float(autofd.integrate(h)) == pytest.approx(value, rel=1e-13)
 

@@ -29,8 +29,7 @@ from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.on_sympy import SympyAlgebra
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import point_program, scalar_program, symbolic_program
-from dftfd.autofd.series.coefficients import Series
-from dftfd.autofd.series.on_series import run_series
+from dftfd.autofd.transforms.taylor_mode import Series, run_series
 from dftfd.errors import DftfdError, UnsupportedError
 from dftfd.xc.nonlocal_code import PairSums
 

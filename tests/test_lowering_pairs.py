@@ -28,11 +28,10 @@ from dftfd.autofd import (
     tanh,
     with_quadrature,
 )
-from dftfd.autofd.lowering.jets import placeholder
-from dftfd.autofd.lowering.two_points import has_integrals, lower_nonlocal
+from dftfd.autofd.lowering import has_integrals, lower_nonlocal, placeholder
 from dftfd.autofd.scalar.on_jax import run
 from dftfd.autofd.scalar.reader import LARGE, point_program, scalar_program
-from dftfd.autofd.scalar.regroup import regrouped
+from dftfd.autofd.scalar.simplify import regrouped
 from dftfd.autofd.scalar.symmetry import is_symmetric
 from dftfd.errors import NotSemilocalError, NumericalError, QuadratureError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional

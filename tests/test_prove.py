@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd.autofd.scalar.elementary_bounds import FUNCTIONS
 from dftfd.autofd.scalar.enclosures import Boxes, OnSeries
 from dftfd.autofd.scalar.factored import Factored, factored
 from dftfd.autofd.scalar.intervals import Interval
+from dftfd.autofd.scalar.known_functions import FUNCTIONS
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.program import Node, ScalarProgram, evaluate
 from dftfd.cli import main

@@ -10,23 +10,21 @@ from dftfd.autofd.core.domain import Domain, Signature
 from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.inverses import register_inverse
 from dftfd.autofd.core.roots import power
-from dftfd.autofd.extra.explanation import Unknown, explain
+from dftfd.autofd.extra.explanation import Unknown, explain, show
 from dftfd.autofd.extra.gaussians import euclidean, gaussian
-from dftfd.autofd.extra.interpolation import interpolate
-from dftfd.autofd.extra.printing import show
 from dftfd.autofd.extra.quadratures import (
     discrete,
     fourier,
     from_grid,
     gauss_hermite,
     gauss_laguerre,
+    interpolate,
     interval,
     monte_carlo,
     periodic,
     product,
     standard_error,
 )
-from dftfd.autofd.jax_door.jax_leaves import as_leaf, as_pytree
 from dftfd.autofd.operators.braket import braket
 from dftfd.autofd.operators.broadcast import broadcast, permute
 from dftfd.autofd.operators.compose import compose
@@ -78,15 +76,23 @@ from dftfd.autofd.operators.leaf import constant, function, identity, zeros
 from dftfd.autofd.operators.nabla import divergence, laplacian, nabla
 from dftfd.autofd.operators.partial import at, invoke, partial
 from dftfd.autofd.operators.zip_split import item, split, zip_functions
-from dftfd.autofd.series.taylor_mode import derivatives_along, mixed_derivative, taylor
 from dftfd.autofd.transforms.by_parts import check
-from dftfd.autofd.transforms.derived import hvp, jacfwd, jacrev, linear_transpose, linearize
-from dftfd.autofd.transforms.gradients import grad, jvp, value_and_grad
+from dftfd.autofd.transforms.gradients import (
+    grad,
+    hvp,
+    jacfwd,
+    jacrev,
+    jvp,
+    linear_transpose,
+    linearize,
+    value_and_grad,
+)
+from dftfd.autofd.transforms.jax_syntax import as_leaf, as_pytree
+from dftfd.autofd.transforms.taylor_mode import derivatives_along, mixed_derivative, taylor
 from dftfd.autofd.transforms.transposition import vjp
 
-# these only enter the table of operators, or the registry of JAX's types
+# these only enter the table of operators
 from dftfd.autofd.extra import transport as _transport  # isort: skip
-from dftfd.autofd.jax_door import jax_syntax as _jax_syntax  # isort: skip
 from dftfd.autofd.operators import arithmetic as _arithmetic  # isort: skip
 from dftfd.autofd.operators import dirac as _dirac  # isort: skip
 from dftfd.autofd.operators import integral_transform as _integral_transform  # isort: skip

@@ -3,10 +3,11 @@
 `import dftfd` asks for it. The command `dftfd` does so when a command is to run, since JAX takes a second to load and
 help needs none of it.
 
-The folder of compiled programs is DFTFD_CACHE_DIR, or `programs` under the user's cache directory; an empty DFTFD_CACHE_DIR switches the
-cache off. A folder that JAX was told of already (JAX_COMPILATION_CACHE_DIR or jax.config) is left alone. Where the
-folder can't be written, or belongs to somebody else, everything works without it. DFTFD_CACHE_SIZE, 1 GB if not set,
-bounds it: programs that were not used for the longest time go first, and after DFTFD_CACHE_DAYS, 90 if not set, all do.
+Compiled programs lie in the folder DFTFD_CACHE_DIR, or `programs` under the user's cache directory; an empty
+DFTFD_CACHE_DIR switches the cache off. A folder that JAX was told of already (JAX_COMPILATION_CACHE_DIR or jax.config)
+is left alone. Where the folder can't be written, or belongs to somebody else, everything works without it.
+DFTFD_CACHE_SIZE, 1 GB if not set, bounds it: programs that were not used for the longest time go first, and after
+DFTFD_CACHE_DAYS, 90 if not set, all do.
 
 JAX writes into a local folder in place: who reads at that moment, or after the writer was killed, finds half a program,
 and JAX never replaces a file that is there. It takes other storage by the prefix of its address, through etils.epath;

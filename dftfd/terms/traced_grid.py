@@ -14,8 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.lowering.jets import CELL_VOLUME
-from dftfd.autofd.lowering.two_points import lower_nonlocal
+from dftfd.autofd.lowering import CELL_VOLUME, lower_nonlocal
 from dftfd.errors import InputError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.densities import unknown_densities

@@ -17,7 +17,7 @@ import numpy as np
 from dftfd.autofd.scalar.on_c import Piece, number_text, statements_of
 from dftfd.autofd.scalar.program import ScalarProgram
 from dftfd.autofd.scalar.reader import point_program
-from dftfd.autofd.scalar.regroup import regrouped
+from dftfd.autofd.scalar.simplify import regrouped
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.translate.c_files import SPINS, Exported, comment, filled, indented, provenance

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dftfd.autofd.scalar.function_names import package_function
+from dftfd.autofd.scalar.keys import package_function
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.errors import UnsupportedError
 from dftfd.verify.ball_intervals import TESTS, logic

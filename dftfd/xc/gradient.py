@@ -1,4 +1,4 @@
-"""First and second derivatives of exchange-correlation energies by where nuclei, and with them orbitals and points, are.
+"""First and second derivatives of exchange-correlation energies by where orbitals and grid points are.
 
 The energy of a block is a function of weights, points and the components A_c of the orbitals (values and derivatives).
 A kernel gives its slopes v with respect to weights and density channels, and with them those by the components,

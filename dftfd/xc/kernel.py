@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.autofd.core.jax_adapter import holds_tracers
-from dftfd.autofd.lowering.jets import lower
+from dftfd.autofd.lowering import lower
 from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import NumericalError, UnsupportedError
 from dftfd.functionals.base import Functional

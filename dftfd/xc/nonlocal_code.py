@@ -20,12 +20,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.lowering.jets import CELL_VOLUME
-from dftfd.autofd.lowering.two_points import PairIntegral, lower_nonlocal
+from dftfd.autofd.lowering import CELL_VOLUME, PairIntegral, lower_nonlocal
 from dftfd.autofd.scalar.on_jax import run
 from dftfd.autofd.scalar.program import ScalarProgram
 from dftfd.autofd.scalar.reader import scalar_program
-from dftfd.autofd.scalar.regroup import regrouped
+from dftfd.autofd.scalar.simplify import regrouped
 from dftfd.autofd.scalar.symmetry import is_symmetric
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.densities import unknown_densities

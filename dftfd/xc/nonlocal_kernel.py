@@ -1,6 +1,6 @@
 r"""Functionals with double integrals on the channels of the density, on a grid as a whole.
 
-A lowered functional (dftfd.autofd.lowering.two_points) is
+A lowered functional (dftfd.autofd.lowering) is
 
     E = sum_p w_p phi(j_p, S_1p, S_2p, ...),   S_kp = sum_q w_q c(j_q) K(r_p, a(j_p), r_q, b(j_q))
 

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import dftfd
-from dftfd.autofd.lowering.jets import lower
+from dftfd.autofd.lowering import lower
 from dftfd.functionals import catalogue
 from dftfd.functionals.densities import EXACT_EXCHANGE, unknown_densities
 from dftfd.functionals.registry import _library

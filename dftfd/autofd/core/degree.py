@@ -10,8 +10,7 @@ import jax
 import numpy as np
 from jax.tree_util import tree_flatten, tree_leaves
 
-from dftfd.autofd.core.codes import is_zero
-from dftfd.autofd.core.function import SYMBOLIC, Function, nodes_of, parts
+from dftfd.autofd.core.function import SYMBOLIC, Function, is_zero, nodes_of, parts
 from dftfd.autofd.core.graph import without_variables
 from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.autofd.core.packed import assemble

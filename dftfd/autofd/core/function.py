@@ -3,15 +3,17 @@
 A Function is immutable. It knows its operator, the Functions it is built from (`operands`), the arrays it carries
 (`arrays`, seen by JAX transformations) and static data. Calling it on points gives its value, as whoever is responsible
 for it sees it (`calling`); calling it on Functions composes. Its arrays are a pytree (`packed`); for JAX's own
-transformations it is one leaf (`jax_door`).
+transformations it is one leaf (`transforms.jax_syntax`).
 """
 
 import itertools
 import weakref
 from typing import Any, TypeGuard
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jax.tree_util import tree_flatten
+from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_structure
 
 from dftfd.autofd.core.calling import value_of, walking
 from dftfd.autofd.core.domain import Domain, Signature, checked_point, same_domain, same_spec, spec_of
@@ -128,7 +130,7 @@ class Function(Overloads, HasKey):
     static: everything else that the operator needs, hashable by structure.
     tags: transformations that are differentiating something below this node; SYMBOLIC if it is JAX itself.
     singular: not 0 if it contains a distribution, see Operator; those with 2 can be integrated but not evaluated.
-    opaque: JAX gets it as a leaf that hides its graph; see dftfd.autofd.jax_door.jax_leaves.as_leaf.
+    opaque: JAX gets it as a leaf that hides its graph; see dftfd.autofd.transforms.jax_syntax.as_leaf.
     """
 
     __slots__ = (
@@ -334,3 +336,45 @@ def check_same_type(value, other, what: str, role: str):
     left, right = (x.result if is_function(x) else spec_of(x) for x in (value, other))
     if not same_spec(left, right):
         raise SignatureError(f"{what}: the {role} {other!r} does not have the type of {value!r}.")
+
+
+class Zeros(HasKey):
+    """Code of the zero function with a given result."""
+
+    __name__ = "zero"
+
+    def __init__(self, result):
+        self.result = result
+
+    def __call__(self, *args):
+        return tree_map(lambda s: jnp.zeros(s.shape, s.dtype), self.result)
+
+    def structural_key(self):
+        return ("zero", tree_structure(self.result), *map(structural_key, tree_leaves(self.result)))
+
+
+def constant_code(value, *args):
+    """Code of the constant function that carries its value."""
+    return value
+
+
+def is_zero(node: Function) -> bool:
+    return isinstance(node.code, Zeros)
+
+
+def is_constant(node: Function) -> bool:
+    return node.code is constant_code
+
+
+def is_still(tangent) -> bool:
+    """True if a tangent is zero, as far as can be known before evaluation."""
+    if isinstance(tangent, Function):
+        return is_zero(tangent)
+    return tangent.dtype == jax.dtypes.float0 or (not holds_tracers(tangent) and not np.any(np.asarray(tangent)))
+
+
+def zero_tangent(x):
+    """The tangent of an array, or of a function that JAX has in the place of one, that does not move."""
+    if isinstance(x, Function) or not hasattr(getattr(x, "aval", x), "shape"):
+        return np.zeros(())
+    return np.zeros(np.shape(x), x.dtype if jnp.issubdtype(x.dtype, jnp.inexact) else jax.dtypes.float0)

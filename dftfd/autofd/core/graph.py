@@ -8,8 +8,7 @@ from typing import Any
 
 from jax.tree_util import tree_flatten, tree_unflatten
 
-from dftfd.autofd.core.codes import is_still, is_zero, zero_tangent
-from dftfd.autofd.core.function import SYMBOLIC, Function, nodes_of, parts
+from dftfd.autofd.core.function import SYMBOLIC, Function, is_still, is_zero, nodes_of, parts, zero_tangent
 from dftfd.autofd.core.operator import Operator
 from dftfd.autofd.core.operator_table import op
 from dftfd.errors import LeakError

@@ -21,9 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.core.codes import is_constant
 from dftfd.autofd.core.domain import Domain, same_spec
-from dftfd.autofd.core.function import Function, parts
+from dftfd.autofd.core.function import Function, is_constant, parts
 from dftfd.autofd.core.graph import with_arrays, without_variables
 from dftfd.autofd.core.inverses import branches_of
 from dftfd.autofd.core.jax_adapter import is_tracer

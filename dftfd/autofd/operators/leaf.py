@@ -16,9 +16,8 @@ import numpy as np
 from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 from dftfd.autofd.core.closure import freeze, label_of, lift_closure
-from dftfd.autofd.core.codes import Zeros, constant_code, is_still
 from dftfd.autofd.core.domain import Domain, Signature, spec_of
-from dftfd.autofd.core.function import Function
+from dftfd.autofd.core.function import Function, Zeros, constant_code, is_still
 from dftfd.autofd.core.inverses import register_inverse
 from dftfd.autofd.core.operator import Operator
 from dftfd.autofd.core.operator_table import op

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dftfd.autofd.scalar.function_names import package_function
+from dftfd.autofd.scalar.keys import package_function
 from dftfd.autofd.scalar.known_functions import OPERATIONS, power_domain
 from dftfd.autofd.scalar.on_objects import NotInAlgebra
 from dftfd.autofd.scalar.polynomials import Predicate

@@ -18,8 +18,8 @@ from fractions import Fraction
 import numpy as np
 
 from dftfd.autofd.scalar.domains import ALWAYS, OnDomains, Partial
-from dftfd.autofd.scalar.elementary_bounds import FUNCTIONS
 from dftfd.autofd.scalar.intervals import UNKNOWN, Interval
+from dftfd.autofd.scalar.known_functions import FUNCTIONS
 from dftfd.autofd.scalar.on_objects import NotInAlgebra
 from dftfd.autofd.scalar.polynomials import ROUNDING, Polynomial, Polynomials, Predicate
 from dftfd.autofd.scalar.program import ScalarProgram, evaluate

@@ -19,9 +19,8 @@ import numpy as np
 from jax.extend.core import Literal, jaxpr_as_fun
 
 from dftfd.autofd.scalar import vocabulary
-from dftfd.autofd.scalar.function_names import function_name
 from dftfd.autofd.scalar.jaxprs import CUSTOM, closed, equation_code, operands_of, walk
-from dftfd.autofd.scalar.keys import NoKey, equation_key, value_key
+from dftfd.autofd.scalar.keys import NoKey, equation_key, function_name, value_key
 from dftfd.autofd.scalar.on_numpy import exactly
 from dftfd.autofd.scalar.program import Node, ScalarProgram
 from dftfd.autofd.scalar.simplify import ENTRIES, NONE, POINT, Nodes

@@ -1,1 +1,0 @@
-"""JAX's own syntax on Functions: jax.grad(F)(f) and its kin."""

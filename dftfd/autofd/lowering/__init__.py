@@ -1,1 +1,0 @@
-"""From operator graphs over unknown functions to code of numbers at one point, or at two."""

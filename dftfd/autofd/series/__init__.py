@@ -1,1 +1,0 @@
-"""Truncated power series: a second interpreter of programs, for all derivatives along a line."""
