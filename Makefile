@@ -5,7 +5,7 @@
 # make report     what make test-all has found so far, on this code
 # make lint       style and types
 # make docs       the site, each page run, in build/site/index.html; make notebooks the lessons in build/notebooks
-# make regression every functional against libxc (about an hour); writes data/regression and docs/regression.md
+# make regression every functional against libxc (about an hour); writes data/regression
 # make bench      water, benzene and caffeine against PySCF (under 40 minutes); make bench-full the larger molecules
 #
 # All of it happens in .venv. Another interpreter: make demo PYTHON=/path/to/python3.12
@@ -52,7 +52,7 @@ lint: $(VENV)/.installed-for-tests
 	$(RUN)/mypy
 
 regression: $(VENV)/.installed-for-tests
-	$(RUN)/python -m tests.verification.regression_page
+	$(RUN)/python -m tests.verification.regression
 
 bench: $(VENV)/.installed-for-tests
 	$(RUN)/python examples/benchmarks/cold_start.py --save

@@ -23,7 +23,7 @@ from dftfd.verify import sampling
 from dftfd.verify.check import pointwise_rows, reference_densities
 from dftfd.verify.counterpart import counterpart
 from dftfd.verify.reports import Decision, Report, Row
-from tests.verification import regression, regression_page
+from tests.verification import regression, tables
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT / "data/regression/libxc.h5"
@@ -216,20 +216,20 @@ def compared(monkeypatch):
 
 
 def test_results_are_kept_shown_and_explained(tmp_path, compared):
-    """Data and page hold every comparison; what fails without explanation is a failure; others keep their results."""
-    data, page = tmp_path / "all.h5", tmp_path / "page.md"
-    assert not regression_page.check_all(data, page)
-    assert "## Differences without a known cause" in page.read_text()
+    """Data and tables hold every comparison; what fails without explanation fails; others keep their results."""
+    data = tmp_path / "libxc.h5"
+    assert not regression.check_all(data)
+    assert "### Differences without a known cause" in tables.libxc_causes(tmp_path)
     cause = {"title": "A cause", "why": "Because.", "largest": {"b": {"v_xc*": 6e-3}}}
     (tmp_path / "explanations.json").write_text(json.dumps([cause]))
-    assert regression_page.check_all(data, page, names=["c"])
+    assert regression.check_all(data, names=["c"])
     kept = regression.read(data)
     assert {name: r.rows for name, r in kept.reports.items()} == ROWS and kept.skipped == {"none": "no counterpart"}
-    text = page.read_text()
-    assert "## A cause\n\nBecause.\n" in text and "| b | v_xc(r) | 2 | 3e-03 |  |  | r = 0 |" in text
-    assert "| c | d2e/drhodrho, dense | 2 | 1e-08 | 1e-15 | 1e-08 | n = 2 |" in text
-    assert "| compared | 3 | 4 |" in text and "| agree with libxc throughout | 1 | 2 |" in text
-    assert "| differ for one of the causes below | 1 | 1 |" in text and "| not compared | 1 | |" in text
+    causes, counts = tables.libxc_causes(tmp_path), tables.libxc_counts(tmp_path)
+    assert "### A cause\n\nBecause.\n" in causes and "| b | v_xc(r) | 2 | 3e-03 |  |  | r = 0 |" in causes
+    assert "| c | d2e/drhodrho, dense | 2 | 1e-08 | 1e-15 | 1e-08 | n = 2 |" in tables.libxc_numbers(tmp_path)
+    assert "| compared | 3 | 4 |" in counts and "| agree with libxc throughout | 1 | 2 |" in counts
+    assert "| differ for a known cause | 1 | 1 |" in counts and "| not compared | 1 |  |" in counts
 
 
 def test_a_cause_excuses_no_more_than_it_says():
@@ -261,41 +261,38 @@ def test_limits_of_the_causes_are_about_twice_what_was_found():
 
 def test_a_stopped_comparison_goes_on(tmp_path, monkeypatch, compared):
     """What was done before the interruption is kept and not done again; without `resume` all of it is."""
-    data, page = tmp_path / "all.h5", tmp_path / "page.md"
+    data = tmp_path / "all.h5"
 
     def stop(line):
         if line.startswith("b"):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        regression_page.check_all(data, page, tell=stop)
+        regression.check_all(data, tell=stop)
     assert regression.read(data).missing == ("none",)
-    regression_page.check_all(data, page, resume=True)
+    regression.check_all(data, resume=True)
     assert compared == ["a", "b", "none"] and regression.read(data).missing == ()
-    regression_page.check_all(data, page)
+    regression.check_all(data)
     assert compared == ["a", "b", "none"] * 2
 
 
 @pytest.mark.parametrize(("agreed", "code"), [(True, 0), (False, 1)])
 def test_the_verdict_on_all_is_the_exit_code(agreed, code, monkeypatch, tmp_path):
     """`make regression` fails while a disagreement is unexplained."""
-    monkeypatch.setattr(regression_page, "check_all", lambda data, page, tell, resume: agreed)
-    assert regression_page.main(["--data", str(tmp_path / "d.h5")]) == code
+    monkeypatch.setattr(regression, "check_all", lambda data, tell, resume: agreed)
+    assert regression.main(["--data", str(tmp_path / "d.h5")]) == code
 
 
 def test_read_only_places_of_a_comparison(tmp_path, capsys):
     """`make regression` says where it cannot write before it compares anything."""
     (tmp_path / "file").touch()
-    places = ["--data", str(tmp_path / "file" / "data.h5"), "--page", str(tmp_path / "p.md")]
-    assert regression_page.main(places) == 5
+    assert regression.main(["--data", str(tmp_path / "file" / "data.h5")]) == 5
     assert capsys.readouterr().err.startswith("regression: cannot write")
 
 
-def test_the_page_is_that_of_the_data():
-    """docs/regression.md says what data/regression/libxc.h5 holds: all functionals, no difference without a cause."""
-    comparisons = regression.read(DATA)
-    causes = regression.explanations(DATA.parent / "explanations.json")
-    assert regression_page.as_page(comparisons, causes) == (ROOT / "docs/regression.md").read_text()
+def test_the_data_hold_all_functionals_and_no_difference_without_a_cause():
+    """data/regression/libxc.h5, which docs/regression.md shows; and each cause explains something."""
+    comparisons, causes = tables.compared()
     assert not comparisons.missing and not regression.unexplained(comparisons, causes)
     failed = [(name, row) for name, report in comparisons.reports.items() for row in report.failures]
     assert all(any(cause.explains(*failure) for failure in failed) for cause in causes), "a cause of nothing"

@@ -17,7 +17,6 @@ from tests.combinations.__main__ import DEFECTS, outcome, shrunk
 from tests.combinations.cases import PROPERTIES, Case, draw
 from tests.combinations.checks import CHECKS
 from tests.combinations.solving import forget
-from tests.verification import supports_page
 from tests.verification.planted import ROOT, with_defect
 from tests.verification.planted_list import PLANTED
 
@@ -82,11 +81,6 @@ def test_shrinking_ends_with_the_simplest_case(monkeypatch):
 def test_a_case_is_plain_data():
     for case in draw(np.random.default_rng(0), each=3):
         assert Case.of(case.json()).json() == case.json()
-
-
-def test_the_page_is_the_table():
-    """docs/supports.md is what `python -m tests.verification.supports_page` writes."""
-    assert supports_page.PAGE.read_text() == supports_page.text()
 
 
 def test_a_refusal_that_the_table_does_not_have_is_found(monkeypatch):

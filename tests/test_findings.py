@@ -11,12 +11,11 @@ ROOT = Path(__file__).parents[1]
 RECORD = json.loads(findings.RECORD.read_text())
 
 
-def test_the_page_is_the_record():
-    """Each finding was tried before and after; the table of docs/findings.md is that of the record."""
+def test_the_record_is_complete():
+    """Each finding was tried before and after."""
     assert set(RECORD) == set(findings.FINDINGS)
     for answers in RECORD.values():
         assert answers["after"]["verdict"] in ("right", "refused")
-    assert findings.table(RECORD) in (ROOT / "docs/findings.md").read_text()
 
 
 def test_each_finding_names_tests():

@@ -118,8 +118,3 @@ def test_energies_are_those_that_are_kept(name):
     found = passport(name)
     for symbol, (energy, error) in KEPT[name]["atoms"].items():
         assert found.atoms[symbol].energy == pytest.approx(energy, rel=1e-13, abs=error)
-
-
-def test_the_page_is_that_of_the_data():
-    """docs/passports.md says what data/passports/passports.json holds."""
-    assert passports.page(KEPT, passports.stored()["without"]) == passports.PAGE.read_text()

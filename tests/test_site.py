@@ -136,6 +136,16 @@ def test_pictures_are_kept_with_their_words(tmp_path):
     assert picture.startswith('<svg role="img" aria-label="a &lt;line&gt;"') and picture.rstrip().endswith("</svg>")
 
 
+def test_tables_of_pages_are_made():
+    """Each `<!-- table CALL -->` of docs/ gives one in Markdown."""
+    calls = {piece for path in ROOT.glob("docs/**/*.md") for piece in pages.pieces(path.read_text())}
+    calls = [piece for piece in calls if piece.kind == "table"]
+    assert len(calls) > 10
+    for piece in calls:
+        found = pages.Session(ROOT / "docs" / "page.md").outcome(piece).text
+        assert "\n| --- |" in found, piece.code
+
+
 def test_every_page_of_code_is_run_or_says_why_not():
     """No block of Python in docs/ is outside of the mechanism."""
     for path in sorted(ROOT.glob("docs/**/*.md")):
@@ -171,7 +181,8 @@ def site():
 
 @pytest.mark.slow
 def test_reasons_and_titles_are_shown(site):
-    """Why a block was not run is told to the reader; a link that names a file of docs/ has the title of its page."""
+    """Why a block was not run; the title of a page for a link that names its file; tables written from data/."""
+    assert "<summary>All functionals</summary>\n<" in (site / "passports.html").read_text()
     assert "(Not run for this page: takes an hour.)" in (site / "benchmark.html").read_text()
     start = (site / "index.html").read_text()
     assert ">scf.md<" not in start and ">Self-consistent field<" in start

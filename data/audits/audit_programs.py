@@ -93,32 +93,8 @@ def rows_of(name):
     return [{"target": name, "program": report.name} | outcome for outcome in report.to_json()["outcomes"]]
 
 
-def table():
-    """Lines of the table of docs/audit_code.md: one for each program."""
-    yield "| Program | Molecule | Consistent | Inconsistent, undecided, failed |"
-    yield "| --- | --- | --- | --- |"
-    rows = [row for row in json.loads(FILE.read_text()) if row["verdict"] != "not offered"]
-    for program, molecule in dict.fromkeys((row["program"], row["molecule"]) for row in rows):
-        asked = [row for row in rows if (row["program"], row["molecule"]) == (program, molecule)]
-        right = sum(row["verdict"] == "consistent" for row in asked)
-        told = [said(row) for row in asked if row["verdict"] != "consistent"]
-        yield f"| {program} | {molecule} | {right} of {len(asked)} | {'; '.join(told)} |"
-
-
-def said(row):
-    """What is wrong, in short."""
-    if row["verdict"] == "FAILED":
-        return f"{row['check']} failed"
-    word = "" if row["verdict"] == "INCONSISTENT" else f" {row['verdict']}"
-    pattern = f" ({row['pattern']})" if row["pattern"] else ""
-    return f"{row['check']}{word} {row['deviation']:.0e}{pattern}"
-
-
 def main(names):
     """Audit the programs of these names, all by default."""
-    if names == ["--table"]:
-        print("\n".join(table()))
-        return
     for name in names or AUDITS:
         found = rows_of(name)
         kept = json.loads(FILE.read_text()) if FILE.exists() else []

@@ -441,16 +441,12 @@ def main(arguments=None) -> int:
     parser.add_argument("names", nargs="*", default=list(FINDINGS))
     parser.add_argument("--package", type=Path, help="folder that holds another dftfd")
     parser.add_argument("--save", choices=("before", "after"))
-    parser.add_argument("--table", action="store_true", help="print the record as a table for docs/findings.md")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     if given.one:
         print(json.dumps(answer(given.one)))
         return 0
     package = given.package or ROOT
-    if given.table:
-        print(table(json.loads(RECORD.read_text())), end="")
-        return 0
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     wrong = 0
     for name in given.names:

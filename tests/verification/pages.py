@@ -7,6 +7,7 @@ A page is Markdown. Its pieces run from top to bottom in one session, in an empt
     ```console           lines `$ dftfd ...` run the command here, other commands in a shell
     ```text              right behind one of these: what it prints ("..." stands for anything)
     <!-- run CODE -->    code that is not shown, its output and pictures are
+    <!-- table CALL -->  a function of tables.py, whose Markdown the site shows there
     -76.27<!-- = CODE -->      the number (or word) before it is the value of CODE, to the last digit written;
                                data("NAME.json") is a file of data/
     <!-- not run: REASON -->   before a block that is left alone
@@ -44,7 +45,7 @@ ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "build" / "pages"
 PIECE = re.compile(
     r"^(?P<fence>`{3,})(?P<language>\w*)[^\n]*\n(?P<block>.*?)^(?P=fence) *$"
-    r"|<!--\s*(?P<mark>run|=|not run:)(?=\s)(?P<comment>.*?)-->|`[^`\n]*`",
+    r"|<!--\s*(?P<mark>run|=|not run:|table)(?=\s)(?P<comment>.*?)-->|`[^`\n]*`",
     re.S | re.M,
 )
 NUMBER = re.compile(r"([-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?)\s*%?[*`)]*\s*$")
@@ -59,7 +60,7 @@ class PageError(Exception):
 
 @dataclass(frozen=True)
 class Piece:
-    """Something to run at `start` to `end` of the page; `kind` is python, console, run or =; `shown` what it prints."""
+    """Something to run at `start` to `end` of the page: python, console, run, table or =; `shown` is what it prints."""
 
     kind: str
     code: str
@@ -163,6 +164,7 @@ class Session:
     def outcome(self, piece: Piece) -> Outcome:
         """Run one piece; raises PageError where it fails or does not print what is shown."""
         kinds = {"python": self.python, "run": self.python, "console": self.console, "=": self.number}
+        kinds["table"] = self.table
         printed = io.StringIO()
         try:
             with contextlib.redirect_stdout(printed):
@@ -222,6 +224,11 @@ class Session:
         value = eval(compile(piece.code, str(self.path), "eval"), self.names)
         if not agrees(piece.named, value):
             raise PageError(f"{self.place(piece)} the page says {piece.named or 'nothing'}, {piece.code} is {value}")
+
+    def table(self, piece):
+        from tests.verification import tables
+
+        print(eval(compile(piece.code, str(self.path), "eval"), vars(tables)))
 
 
 def agrees(named: str, value) -> bool:
@@ -294,6 +301,8 @@ def _key(found):
         folders = ("benchmarks", "reliability", "regression")
         named |= {path for folder in folders for path in (ROOT / "data" / folder).iterdir()}
         named.add(Path(__file__).with_name("charts.py"))
+    if any(piece.kind == "table" for piece in found):
+        named |= {*(ROOT / "data").rglob("*"), *Path(__file__).parent.glob("*.py")}
     for path in sorted(path for path in named if path.is_file()):
         digest.update(path.read_bytes())
     return digest.hexdigest()[:24]

@@ -1,8 +1,8 @@
 """Passports of all functionals that come along, each beside libxc's energy on the same points and 50 digits.
 
-    python -m tests.verification.passports [--page]
+    python -m tests.verification.passports
 
-writes data/passports/passports.json (energies of atoms, error bars) and docs/passports.md, with --page the page alone.
+writes data/passports/passports.json (energies of atoms, error bars), which docs/passports.md shows.
 """
 
 import itertools
@@ -23,8 +23,7 @@ from dftfd.verify.extended import ExtendedEnergy
 from dftfd.verify.passport import POINTS, Passport, passport, spherical_density
 from tests.verification.regression import distinct_names
 
-ROOT = Path(__file__).parents[2]
-DATA, PAGE = ROOT / "data" / "passports" / "passports.json", ROOT / "docs" / "passports.md"
+DATA = Path(__file__).parents[2] / "data" / "passports" / "passports.json"
 DIGITS, EXTENDED_ATOM = 50, "N"
 LARGE = 1e-8
 """Difference from libxc, relative to what is larger of the energy and one hartree, that is listed with its atom."""
@@ -92,53 +91,6 @@ def apart(first: dict, second: dict) -> bool:
     return any(abs(a - b) > da + db for (a, da), (b, db) in pairs)
 
 
-def page(rows: dict, without: dict) -> str:
-    """The page: one line for each functional."""
-    compared = [row["libxc"]["difference"] for row in rows.values() if row["libxc"]]
-    pairs = same_energies(rows)
-    lines = [
-        "# Passports of all functionals",
-        "",
-        "A passport holds the energy of a functional's semilocal part on fixed densities of 18 atoms, H to Kr. It",
-        "tells functionals of the same name apart ([passports](benchmark.md#passports)). This page compares those of",
-        "all native functionals with libxc and with 50-digit arithmetic.",
-        "",
-        "```",
-        "dftfd passport b3lyp --compare b3lyp5",
-        "```",
-        "",
-        f"Of {len(rows)} functionals {len(compared)} have a counterpart in libxc, and",
-        f"{sum(x < LARGE for x in compared)} agree with it to {LARGE:.0e}. {len(pairs)} pairs of names",
-        f"have the same passport: {', '.join(f'{a} and {b}' for a, b in pairs) or 'none'}. One of each pair adds",
-        "exact exchange, which has no semilocal part.",
-        "",
-        "`data/passports/passports.json` has the energies of all 18 atoms. `python -m tests.verification.passports`",
-        "computes them and writes this page.",
-        "",
-        '<details markdown="1">',
-        "<summary>All functionals</summary>",
-        "",
-        "- *neon*, *krypton*: energy in hartree.",
-        "- *error bar*: the largest of 18 atoms in hartree, from two radial grids.",
-        "- *libxc*: largest difference of 18 energies E from libxc's on the same points, over 1 hartree + |E|; empty",
-        "  without a counterpart. For one electron it is 1e-9, libxc's threshold of 1 - |zeta|.",
-        f"- *50 digits*: relative difference of nitrogen's energy from the sum over {POINTS[1]} points in 50 digits.",
-        "",
-        "| functional | neon | krypton | error bar | libxc | 50 digits |",
-        "| --- | ---: | ---: | ---: | ---: | ---: |",
-    ]
-    for name, row in rows.items():
-        bar = max(error for _, error in row["atoms"].values())
-        other = row["libxc"]
-        shown = "" if other is None else f"{other['difference']:.0e}"
-        if other is not None and not other["difference"] < LARGE:
-            shown += f" ({other['atom']})"
-        neon, krypton = (row["atoms"][symbol][0] for symbol in ("Ne", "Kr"))
-        lines.append(f"| `{name}` | {neon:.10f} | {krypton:.10f} | {bar:.0e} | {shown} | {row['digits']:.0e} |")
-    lines += ["", f"Without a semilocal energy: {', '.join(without)}.", "", "</details>"]
-    return "\n".join(lines) + "\n"
-
-
 def stored() -> dict:
     """What DATA holds."""
     return json.loads(DATA.read_text())
@@ -152,11 +104,8 @@ def one_line_each(document: dict) -> str:
 
 
 def main() -> None:
-    if sys.argv[1:] != ["--page"]:
-        rows, without = all_rows(lambda text: print(text, file=sys.stderr, flush=True))
-        DATA.write_text(one_line_each({"unit": "hartree", "functionals": rows, "without": without}))
-    found = stored()
-    PAGE.write_text(page(found["functionals"], found["without"]))
+    rows, without = all_rows(lambda text: print(text, file=sys.stderr, flush=True))
+    DATA.write_text(one_line_each({"unit": "hartree", "functionals": rows, "without": without}))
 
 
 if __name__ == "__main__":

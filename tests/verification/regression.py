@@ -1,11 +1,17 @@
-"""All functionals against libxc: the numbers as HDF5, the outcome as a page.
+"""All functionals against libxc, in about an hour. docs/regression.md shows the numbers.
+
+    python -m tests.verification.regression [--resume] [--data FILE]
+
+Exit code 1 says that a difference has no known cause.
 
 Disagreements are explained in `explanations.json` beside the data, one entry for each cause: a list of
 {"title": text, "why": text, "largest": {functional: {quantity: error}}}. A quantity is named as in a row, and may hold
 a * for any letters; the error is the largest that the cause excuses. What is not explained is a failure.
 """
 
+import argparse
 import json
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
@@ -16,9 +22,10 @@ import h5py
 import jax
 import numpy as np
 
-from dftfd.errors import UnsupportedError
+from dftfd.errors import DftfdError, FileError, UnsupportedError
 from dftfd.functionals.registry import get_functional, list_functionals
 from dftfd.interop import libxc
+from dftfd.runtime.files import check_writable
 from dftfd.verify.check import check
 from dftfd.verify.reports import Decision, Report, Row
 
@@ -54,6 +61,19 @@ class Comparisons:
     missing: tuple[str, ...] = ()
 
 
+def check_all(data: Path, **options) -> bool:
+    """Compare every functional with libxc and write `data` (HDF5). True if nothing is unexplained.
+
+    options: of `compare_all`. The causes of disagreements are in explanations.json beside data.
+    """
+    try:
+        data.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(f"cannot write {data}: {error.strerror}: {error.filename}.") from error
+    check_writable(data)
+    return not unexplained(compare_all(data, **options), explanations(data.parent / "explanations.json"))
+
+
 def compare_all(
     data: Path, tell: Callable[[str], None] = lambda text: None, names=None, resume: bool = False, **options
 ) -> Comparisons:
@@ -62,7 +82,6 @@ def compare_all(
     names: functionals to compare, all by default; the results of others stay as they are in `data`.   resume: leave
     out what is in `data` already.   tell: told one line for each functional.   options: of `dftfd.check`.
     """
-    data.parent.mkdir(parents=True, exist_ok=True)
     with h5py.File(data, "a" if names or resume else "w") as file:
         file.attrs["libxc"] = libxc.version()
     for name in names or distinct_names():
@@ -161,3 +180,21 @@ def _row(entry) -> Row:
     decision = None if np.isnan(is_rounding) else Decision(ours, reference, bool(is_rounding))
     numbers = int(entry["n_spin"]), float(entry["error"]), entry["where"].decode(), float(entry["tolerance"])
     return Row(entry["quantity"].decode(), *numbers, decision)
+
+
+def main(arguments=None) -> int:
+    """Compare all functionals; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="regression", description="Compare every functional with libxc.")
+    default = Path(__file__).parents[2] / "data/regression/libxc.h5"
+    parser.add_argument("--data", type=Path, default=default, help="HDF5 file for all errors")
+    parser.add_argument("--resume", action="store_true", help="go on where an earlier run ended")
+    given = parser.parse_args(arguments)
+    try:
+        return 0 if check_all(given.data, tell=print, resume=given.resume) else 1
+    except DftfdError as error:
+        print(f"regression: {error}", file=sys.stderr)
+        return error.exit_code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -223,6 +223,8 @@ def _failure(path):
 
 def _shown(piece, outcome, drawn):
     """The Markdown of an outcome. Pictures are counted from the end of the page, where the caller begins."""
+    if piece.kind == "table":
+        return f"\n\n{outcome.text}\n"
     text = outcome.text.rstrip() if piece.kind != "=" and piece.shown is None and ">>> " not in piece.code else ""
     behind = f"\n\n~~~ {{ .text .output .no-copy }}\n{text}\n~~~\n" if text else ""
     for svg in outcome.pictures:
