@@ -11,13 +11,13 @@ from dftfd.functionals.base import Functional as Functional
 from dftfd.functionals.base import exact_exchange as exact_exchange
 from dftfd.functionals.base import long_range_exchange as long_range_exchange
 from dftfd.functionals.dm21 import dm21 as dm21
+from dftfd.functionals.named_files import load_functional as load_functional
 from dftfd.functionals.registry import functional as functional
 from dftfd.functionals.registry import get_functional as get_functional
 from dftfd.functionals.registry import guest as guest
 from dftfd.functionals.registry import list_functionals as list_functionals
 from dftfd.functionals.registry import potential as potential
 from dftfd.functionals.registry import register as register
-from dftfd.functionals.saved_functionals import load_functional as load_functional
 from dftfd.functionals.skala import skala as skala
 from dftfd.grids.molecular import Grid as Grid
 from dftfd.grids.molecular import molecular_grid as molecular_grid

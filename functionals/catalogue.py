@@ -17,7 +17,7 @@ import operator
 from collections.abc import Callable
 
 from dftfd.errors import UnsupportedError
-from dftfd.functionals import jax_xc_kernels, libxc_tree
+from dftfd.functionals import jax_xc_formula, libxc_tree
 from dftfd.functionals.base import EnergyTerm, Functional, exact_exchange, long_range_exchange
 from dftfd.functionals.jax_xc_formula import JaxXCFormula
 from dftfd.functionals.parameters import in_tuples
@@ -65,7 +65,7 @@ def source_names() -> list[str]:
 
 def served_names() -> list[str]:
     """The names that can be asked for here, without prefix: none without jax-xc and without libxc's source."""
-    found = names() if jax_xc_kernels.is_installed() else []
+    found = names() if jax_xc_formula.is_installed() else []
     return sorted({*found, *(source_names() if libxc_tree.folder() is not None else [])})
 
 
@@ -93,13 +93,13 @@ def find(name: str) -> Functional | None:
     UnsupportedError, with the reason, for a name that did not pass the comparison; MissingDependencyError without
     jax-xc and without libxc's source.
     """
-    if name in verdicts()["verified"] and jax_xc_kernels.is_installed():
+    if name in verdicts()["verified"] and jax_xc_formula.is_installed():
         return build(name)
     if name in source_verdicts()["verified"] and libxc_tree.folder() is not None:
         return build_from_source(name)
     by_jax_xc, by_source = (name in found["verified"] for found in (verdicts(), source_verdicts()))
     if by_jax_xc:
-        jax_xc_kernels.require_installed(f"libxc's {name!r}", libxc_tree.WHERE if by_source else "")
+        jax_xc_formula.require_installed(f"libxc's {name!r}", libxc_tree.WHERE if by_source else "")
     reasons = [found["refused"].get(name) for found in (verdicts(), source_verdicts())]
     if by_source:
         raise UnsupportedError(f"libxc's {name!r} needs {libxc_tree.WHERE}; jax-xc does not serve it: {reasons[0]}.")
@@ -111,10 +111,10 @@ def find(name: str) -> Functional | None:
 
 def find_term(name: str) -> EnergyTerm | None:
     """The term of this name, of which functionals are sums, whether it is served alone or not."""
-    makers: list[tuple[dict, Callable[[str], Functional]]] = [(table(), build)] if jax_xc_kernels.is_installed() else []
+    makers: list[tuple[dict, Callable[[str], Functional]]] = [(table(), build)] if jax_xc_formula.is_installed() else []
     makers += [(source_table(), build_from_source)] if libxc_tree.folder() is not None else []
     if not makers and name in table():
-        jax_xc_kernels.require_installed()
+        jax_xc_formula.require_installed()
     found = (term for known, make in makers if name in known for _, term in make(name).terms)
     return next((term for term in found if term.name == PREFIX + name), None)
 

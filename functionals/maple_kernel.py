@@ -22,11 +22,9 @@ import numpy as np
 
 from dftfd.errors import FileError, FunctionalError, shown
 from dftfd.functionals import maple_numbers as numbers
-from dftfd.functionals.maple_limits import MAX_CHARACTERS, MAX_EQUATIONS, MAX_INCLUDES
+from dftfd.functionals.maple_numbers import OF_ONE_NUMBER, cubic_splines, integral_from_zero, plain
 from dftfd.functionals.maple_program import PARAMETER, Definitions, Evaluation
-from dftfd.functionals.maple_scalars import OF_ONE_NUMBER, plain
-from dftfd.functionals.maple_special import cubic_splines, integral_from_zero
-from dftfd.functionals.maple_text import parse
+from dftfd.functionals.maple_text import MAX_CHARACTERS, MAX_EQUATIONS, MAX_INCLUDES, parse
 from dftfd.runtime.files import read_bytes
 from dftfd.runtime.libxc_folder import COMMON_FILE
 

@@ -7,6 +7,8 @@ this way, and no file is executed because it lies somewhere.
 
 import importlib.machinery
 import importlib.util
+import json
+import math
 import os
 import re
 import sys
@@ -16,12 +18,143 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dftfd.errors import FileError, FunctionalError, closest_names, one_line, shown
-from dftfd.functionals.base import Functional
-from dftfd.functionals.maple_files import SUFFIX, functional_of_formula
-from dftfd.functionals.registry import calling, get_functional, term
-from dftfd.functionals.saved_functionals import load_functional
+import jax.numpy as jnp
+
+from dftfd.errors import FileError, FunctionalError, InputError, closest_names, one_line, shown
+from dftfd.functionals import libxc_tree
+from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.functionals.fingerprint import program_fingerprint
+from dftfd.functionals.jax_xc_formula import JaxXCFormula, Kernel
+from dftfd.functionals.maple_kernel import read_kernel
+from dftfd.functionals.maple_program import UnknownName
+from dftfd.functionals.parameters import parameter_text, plain
+from dftfd.functionals.registry import calling, get_functional, register, term
 from dftfd.functionals.validation import require_valid
+from dftfd.runtime.arguments import public
+from dftfd.runtime.documents import refusing_damage
+from dftfd.runtime.files import read_bytes, write_text
+from dftfd.runtime.json_reader import parse_json
+
+FORM, MAX_BYTES = 1, 2**24
+
+
+def save_functional(path, name: str, functional: Functional) -> None:
+    """Write a functional with changed parameters; InputError where its parts cannot be found by their names."""
+    document: dict[str, Any] = {"dftfd_functional": FORM, "name": str(name), **functional.definition}
+    document["fingerprint"] = program_fingerprint(functional)
+    try:
+        found = _functional(document)
+    except TypeError as error:
+        raise InputError(f"functional {functional.name[:60]!r} cannot be saved: {error}.") from error
+    if program_fingerprint(found) != document["fingerprint"]:
+        raise InputError(
+            f"functional {functional.name[:60]!r} is not found again by the names of its terms; register them with "
+            "@dftfd.functional in a module, then save."
+        )
+    write_text(path, json.dumps(document, indent=1))
+
+
+@public
+def load_functional(path: Path) -> Functional:
+    """The functional of a file that `Fit.save` wrote, registered under its name.
+
+    Raises FileError for a file that cannot be read or is damaged, FunctionalError where the code of a formula is no
+    longer what was fitted.
+    """
+    with refusing_damage(path, "is no saved functional"):
+        document = parse_json(read_bytes(path, MAX_BYTES))
+        if document["dftfd_functional"] != FORM:
+            raise ValueError(f"form {document['dftfd_functional']}, {FORM} is known")
+        found, fingerprint, name = _functional(document), document["fingerprint"], document["name"]
+    if program_fingerprint(found) != fingerprint:
+        raise FunctionalError(
+            f"{path}: the code of {', '.join(term.name for _, term in found.terms)} is not what was fitted, so its "
+            "numbers mean something else; fit again, or go back to that version."
+        )
+    return register(found, name)
+
+
+def _functional(document) -> Functional:
+    """The sum of the terms that are named, with these parameters."""
+    terms = []
+    for row in document["terms"]:
+        ((_, term),) = get_functional(row["name"]).terms
+        values = {name: _like(term.parameters[name], value) for name, value in row["parameters"].items()}
+        terms.append((float(row["coefficient"]), term.with_parameters(values)))
+    exchange = tuple((float(omega), float(fraction)) for omega, fraction in document["exact_exchange"])
+    dispersion = tuple(document["dispersion"]) if "dispersion" in document else None
+    pt2 = tuple(map(float, document.get("pt2", ())))
+    return Functional(str(document["name"]), tuple(terms), exchange, dispersion, pt2=pt2)
+
+
+def _like(before, value):
+    """Plain data as the parameter that it stands for; TypeError where it does not fit."""
+    if isinstance(before, tuple):
+        return tuple(_like(b, v) for b, v in zip(before, value, strict=True))
+    if plain(before) is not before and not isinstance(before, float | int):
+        raise TypeError("parameters that are arrays or networks are not kept in such files")
+    return type(before)(value)
+
+
+SUFFIX = ".mpl"
+_VARIABLES, _DENSITIES = ("rho", "sigma", "lapl", "tau"), (1e-3, 0.1, 10.0)
+_DENSITY = 1e-22
+"""Density [bohr^-3] that smaller ones are replaced by, as libxc does with 1e-15; for gradients its power 4/3."""
+
+
+def functional_of_formula(path: Path | str) -> Functional:
+    """The functional that a file in libxc's notation defines; numbers of params_a_NAME in it are its parameters.
+
+    Files that it includes are looked for beside it, then in the source tree of libxc that DFTFD_LIBXC_SOURCE names,
+    whose common definitions it may use if there is one.
+    Raises FileError for files that cannot be read, FunctionalError for text that is no formula, with what is wrong.
+    """
+    folder = libxc_tree.folder()
+    kernel = read_kernel(path, () if folder is None else (folder,), own_parameters=True)
+    parameters = kernel.parameters
+    try:
+        kernel = kernel.with_reads(parameters)
+    except UnknownName as error:
+        help_ = " A parameter has its number in the file: params_a_NAME := 0.4:" if "'params_a_" in str(error) else ""
+        if not help_ and folder is None:
+            help_ = f" libxc's common names need {libxc_tree.WHERE}."
+        raise FunctionalError(f"{Path(path).name}: {error}{help_}") from error
+    except FunctionalError as error:
+        raise FunctionalError(f"{Path(path).name}: {error}") from error
+    read = {name for name in parameters if f"params_a_{name}" in kernel.reads}
+    formula = JaxXCFormula(Kernel(kernel.name, _DENSITY, _DENSITY ** (4 / 3), text=kernel))
+    used: dict[str, Any] = {name: parameters[name] for name in sorted(read)}
+    ingredients = ("rho", "tau") if formula.needs_tau else ("rho",)
+    term = EnergyTerm(kernel.name.lower(), formula, ingredients, used, has_energy=formula.has_energy)
+    require_valid(term)
+    return Functional(term.name, ((1.0, term),))
+
+
+def described(path: Path | str) -> str:
+    """What a file in libxc's notation holds, in a few lines, with the energy of three densities."""
+    functional = functional_of_formula(path)
+    ((_, term),) = functional.terms
+    formula: Any = term.formula
+    kernel = formula.kernel.text
+    family = {"lda": "LDA", "gga": "GGA", "mgga": "meta-GGA"}[kernel.family]
+    what = "energy" if functional.has_energy else "model of the potential"
+    lines = [f"{functional.name}: {family}, {what}, of {', '.join(v for v in _VARIABLES if v in formula.variables)}"]
+    lines += [f"  parameter {name} = {parameter_text(value)}" for name, value in functional.parameters.items()]
+    if functional.has_energy:
+        lines.append("  e [hartree bohr^-3] at s = q = 0, tau of the uniform gas, zeta = 0, 0.5, 1:")
+        for n in _DENSITIES:
+            energies = (float(_of_uniform_gas(formula, n, zeta, term.parameters)) for zeta in (0.0, 0.5, 1.0))
+            lines.append(f"    n = {n:<6g}" + "".join(f"{e:22.12e}" for e in energies))
+    lines.append(f"dftfd check {path} compares its derivatives; dftfd run ... --xc {path} calculates with it.")
+    return "\n".join(lines)
+
+
+def _of_uniform_gas(formula, n, zeta, parameters):
+    rho = tuple(jnp.asarray(0.5 * n * (1 + sign * zeta)) for sign in (1, -1))
+    zero = jnp.zeros(())
+    tau = tuple(0.3 * (6 * math.pi**2) ** (2 / 3) * m ** (5 / 3) for m in rho)
+    return formula.energy_per_volume(rho, (zero,) * 3, (zero,) * 2, tau, parameters)
+
 
 _NAMED = re.compile(r"(?P<path>.+\.py):(?P<what>.+)", re.DOTALL | re.IGNORECASE)
 _loaded: dict[Path, tuple[tuple, ModuleType]] = {}  # with size and time of the file as it was executed
@@ -39,7 +172,7 @@ def _names_saved(text):
 
 
 def names_formula(text: str) -> bool:
-    """Whether this text is FILE.mpl, see dftfd.functionals.maple_files."""
+    """Whether this text is FILE.mpl, see dftfd.functionals.named_files."""
     return text.strip().lower().endswith(SUFFIX)
 
 

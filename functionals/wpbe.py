@@ -28,9 +28,9 @@ from dftfd.functionals.common import (
     slater_exchange,
     spin_scaled,
 )
-from dftfd.functionals.exponential_integrals import exponential_integrals, log_plus_v1
 from dftfd.functionals.numerics import at_least, at_most, safe_root, where_less
 from dftfd.functionals.registry import functional, register, reparametrised
+from dftfd.functionals.special import exponential_integrals, log_plus_v1
 
 A, B, C, D, E = 1.0161144, -0.37170836, -0.077215461, 0.57786348, -0.051955731
 """Parameters of the hole of the uniform gas."""

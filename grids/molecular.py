@@ -13,7 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.errors import InputError, ResourceError
-from dftfd.grids.atomic import N_LEVELS, PRUNING_SCHEMES, RADIAL_SCHEMES, AtomicGrid, atomic_grid, level_size
+from dftfd.grids.atomic import (
+    HEAVIEST_ELEMENT,
+    N_LEVELS,
+    PRUNING_SCHEMES,
+    RADIAL_SCHEMES,
+    AtomicGrid,
+    atomic_grid,
+    level_size,
+)
 from dftfd.grids.partition import (
     PARTITION_SCHEMES,
     RADIUS_ADJUSTMENTS,
@@ -22,7 +30,6 @@ from dftfd.grids.partition import (
     pull_share_back,
     share_slopes,
 )
-from dftfd.grids.radii import HEAVIEST_ELEMENT
 from dftfd.runtime.arguments import choice, each, public, traceable, whole
 from dftfd.runtime.memory import in_bytes, memory_budget
 from dftfd.runtime.threads import run_on_workers, share_out, worker_count

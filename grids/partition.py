@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.grids.radii import BRAGG_SLATER
+from dftfd.grids.atomic import BRAGG_SLATER
 
 Step = Callable[[jax.Array], jax.Array]
 

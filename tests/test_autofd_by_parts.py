@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dftfd.autofd as fd
-from dftfd.autofd.core.measure import unknown_slope
+from dftfd.autofd.core.domain import unknown_slope
 from dftfd.errors import InputWarning, SignatureError
 
 

@@ -13,7 +13,7 @@ from pyscf.dft import libxc as pyscf_libxc
 import dftfd
 from dftfd.cli import main
 from dftfd.errors import FunctionalError, UnsupportedError
-from dftfd.functionals import jax_xc_kernels
+from dftfd.functionals import jax_xc_formula
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.registry import get_functional
 from dftfd.interop import libxc
@@ -134,7 +134,7 @@ def test_check_of_gradient_functionals_and_hybrids_passes(name):
 
 def test_a_name_that_the_catalogue_answers_to_is_told():
     """A file that nobody imports is not mistaken for what was compared; asked for by prefix, or registered, no word."""
-    if not jax_xc_kernels.is_installed():
+    if not jax_xc_formula.is_installed():
         pytest.skip("no jax-xc: libxc's catalogue is not served")
     said = "'lda_c_wigner' is registered nowhere: libxc:lda_c_wigner of libxc's catalogue was compared"
     assert said in str(dftfd.check("lda_c_wigner", False))

@@ -11,7 +11,7 @@ import numpy
 import pytest
 
 from dftfd.cli import fetching, installation, main
-from dftfd.functionals import jax_xc_kernels
+from dftfd.functionals import jax_xc_formula
 
 PYPROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 OF_DEVELOPERS = {"test", "dev", "all", "docs", "browser"}
@@ -101,9 +101,9 @@ def test_why_libxcs_catalogue_was_not_fetched(said, code, words, monkeypatch, ca
     """One line; where jax-xc is there, nothing is fetched. tests/test_install.py fetches it."""
     failed = subprocess.CompletedProcess([], int(bool(said)), stdout="", stderr=said)
     monkeypatch.setattr(fetching, "run_module", lambda *_: failed)
-    monkeypatch.setattr(jax_xc_kernels, "is_installed", lambda: False)
+    monkeypatch.setattr(jax_xc_formula, "is_installed", lambda: False)
     assert main(["get-libxc"]) == code
     err = capsys.readouterr().err
     assert words in err and err.count("\n") == 1
-    monkeypatch.setattr(jax_xc_kernels, "is_installed", lambda: True)
+    monkeypatch.setattr(jax_xc_formula, "is_installed", lambda: True)
     assert main(["get-libxc"]) == 0 and "588 functionals of libxc" in capsys.readouterr().out

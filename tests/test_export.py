@@ -19,7 +19,7 @@ from dftfd.autofd.scalar.on_c import FORMS, TRUTHS, Piece, number_text, statemen
 from dftfd.autofd.scalar.on_numpy import FUNCTIONS
 from dftfd.autofd.scalar.program import Node, ScalarProgram
 from dftfd.errors import FileError, FunctionalError, UnsupportedError
-from dftfd.functionals import jax_xc_kernels
+from dftfd.functionals import jax_xc_formula
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
 from dftfd.translate.c_files import Exported, header
@@ -315,7 +315,7 @@ def test_all_rungs_to_fourth_order(name, tmp_path):
 
 @needs_compiler
 @pytest.mark.slow
-@pytest.mark.skipif(not jax_xc_kernels.is_installed(), reason="no jax-xc for this Python")
+@pytest.mark.skipif(not jax_xc_formula.is_installed(), reason="no jax-xc for this Python")
 @pytest.mark.parametrize("name", ["libxc:gga_x_pbe", "libxc:gga_c_lyp", "libxc:mgga_x_tpss"])
 def test_formulas_of_libxc_s_catalogue(name, tmp_path):
     """What jax-xc brings along goes the same way."""

@@ -17,8 +17,7 @@ import dftfd
 from dftfd.errors import CheckpointError, DamagedFileError, FunctionalError, InputError, UnsupportedError
 from dftfd.functionals import registry
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
-from dftfd.functionals.named_files import functional_in_file
-from dftfd.functionals.saved_functionals import save_functional
+from dftfd.functionals.named_files import functional_in_file, save_functional
 from dftfd.libcint.mole import HARTREE_IN_KCAL, overlap_integrals
 from dftfd.training.fitting import Batches
 

@@ -7,15 +7,17 @@ from pyscf.dft import gen_grid, radi
 
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.grids.atomic import (
+    BRAGG_SLATER,
+    GILL_JOHNSON_POPLE,
     LEBEDEV_SIZES,
     N_LEVELS,
     PRUNING_SCHEMES,
     RADIAL_SCHEMES,
+    TREUTLER_AHLRICHS_SCALE,
     atomic_grid,
     lebedev,
     level_size,
 )
-from dftfd.grids.radii import BRAGG_SLATER, GILL_JOHNSON_POPLE, TREUTLER_AHLRICHS_SCALE
 
 ELEMENTS = (0, 1, 2, 3, 6, 10, 11, 18, 20, 26, 36, 54, 57, 79, 86, 92, 103)
 

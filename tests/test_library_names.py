@@ -7,7 +7,7 @@ from pyscf.dft import libxc as pyscf_libxc
 
 import dftfd
 from dftfd.errors import FunctionalError
-from dftfd.functionals.jax_xc_kernels import is_installed
+from dftfd.functionals.jax_xc_formula import is_installed
 from dftfd.interop import libxc
 
 NAMES = [

@@ -8,7 +8,7 @@ import pytest
 from pyscf import dft
 
 import dftfd
-from dftfd.functionals.jax_xc_kernels import is_installed
+from dftfd.functionals.jax_xc_formula import is_installed
 from dftfd.libcint.mole import to_pyscf
 
 needs_jax_xc = pytest.mark.skipif(not is_installed(), reason="no jax-xc for this Python")

@@ -11,7 +11,7 @@ import pytest
 import dftfd
 from dftfd.functionals import wpbe
 from dftfd.functionals.attenuation import short_range_fraction_by_b2
-from dftfd.functionals.exponential_integrals import exponential_integrals, log_plus_v1
+from dftfd.functionals.special import exponential_integrals, log_plus_v1
 from dftfd.xc.pointwise import pointwise_kernel
 
 ARGUMENTS = (1e-20, 1e-6, 0.03, 0.9, 2.4999, 2.5, 3.0, 20.0, 1e5)

@@ -11,7 +11,7 @@ from pyscf.dft import numint as pyscf_numint
 
 import dftfd
 from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedError
-from dftfd.functionals import catalogue, jax_xc_kernels
+from dftfd.functionals import catalogue, jax_xc_formula
 from dftfd.functionals.definition import from_definition
 from dftfd.interop import libxc
 from dftfd.interop.pyscf import numint
@@ -20,7 +20,7 @@ from dftfd.verify.point_comparison import compare
 from dftfd.verify.sampling import sample
 from dftfd.xc.pointwise import pointwise_kernel
 
-needs_jax_xc = pytest.mark.skipif(not jax_xc_kernels.is_installed(), reason="no jax-xc for this Python")
+needs_jax_xc = pytest.mark.skipif(not jax_xc_formula.is_installed(), reason="no jax-xc for this Python")
 
 KINDS = [
     *("lda_c_ow", "gga_c_sg4", "gga_k_lgap", "hyb_gga_xc_mpwlyp1m", "mgga_x_ms2"),
@@ -141,7 +141,7 @@ def test_verified_errors_are_within_the_limits():
 
 def test_without_jax_xc_its_names_say_so(monkeypatch):
     """The error names the package, its version and for which Python it exists; other names work."""
-    monkeypatch.setattr(jax_xc_kernels, "is_installed", lambda: False)
+    monkeypatch.setattr(jax_xc_formula, "is_installed", lambda: False)
     with pytest.raises(MissingDependencyError, match=r"jax-xc 0\.0\.11, which is not installed"):
         dftfd.get_functional("libxc:gga_x_pbe_mol")
     assert dftfd.get_functional("pbe").name == "pbe"

@@ -14,13 +14,12 @@ import scipy.interpolate
 import dftfd
 from dftfd.cli import main
 from dftfd.errors import FileError, FunctionalError, MissingDependencyError, UnsupportedError
-from dftfd.functionals import catalogue, jax_xc_kernels, libxc_tree
-from dftfd.functionals.maple_files import functional_of_formula
+from dftfd.functionals import catalogue, jax_xc_formula, libxc_tree
 from dftfd.functionals.maple_kernel import expanded
+from dftfd.functionals.maple_numbers import cubic_splines, dilogarithm, plain
 from dftfd.functionals.maple_program import Definitions, Evaluation
-from dftfd.functionals.maple_scalars import plain
-from dftfd.functionals.maple_special import cubic_splines, dilogarithm
 from dftfd.functionals.maple_text import parse
+from dftfd.functionals.named_files import functional_of_formula
 from dftfd.interop import libxc
 from dftfd.verify.point_comparison import compare
 from dftfd.verify.sampling import sample
@@ -265,7 +264,7 @@ def test_cubic_splines():
 
 def test_a_name_without_jax_xc_and_without_a_tree_says_what_to_do(monkeypatch):
     monkeypatch.delenv(libxc_tree.VARIABLE, raising=False)
-    monkeypatch.setattr(jax_xc_kernels, "is_installed", lambda: False)
+    monkeypatch.setattr(jax_xc_formula, "is_installed", lambda: False)
     with pytest.raises(MissingDependencyError, match=libxc_tree.VARIABLE):
         dftfd.get_functional("libxc:gga_x_pbe_mol")
     assert catalogue.prefixed_names() == []
@@ -310,7 +309,7 @@ def test_a_tree_with_another_text_is_refused(monkeypatch, tmp_path):
     path = tmp_path / "maple" / "gga_exc" / "gga_x_wc.mpl"
     path.write_text(path.read_text() + "\nanother := 1:\n")
     monkeypatch.setenv(libxc_tree.VARIABLE, str(tmp_path))
-    monkeypatch.setattr(jax_xc_kernels, "is_installed", lambda: False)
+    monkeypatch.setattr(jax_xc_formula, "is_installed", lambda: False)
     assert dftfd.get_functional("libxc:gga_x_pbe").terms
     with pytest.raises(UnsupportedError, match="is not the text"):
         dftfd.get_functional("libxc:gga_x_wc")

@@ -15,11 +15,10 @@ import pytest
 from dftfd.cli import main
 from dftfd.errors import DftfdError, FileError, FunctionalError
 from dftfd.functionals import libxc_tree
-from dftfd.functionals.maple_files import functional_of_formula
-from dftfd.functionals.maple_numbers import add, multiply, negative, power
+from dftfd.functionals.maple_numbers import PI, add, multiply, negative, power
 from dftfd.functionals.maple_program import Definitions, Evaluation
-from dftfd.functionals.maple_scalars import PI
 from dftfd.functionals.maple_text import parse
+from dftfd.functionals.named_files import functional_of_formula
 
 SECONDS, BYTES = 2.0, 10**9
 HEAD = "(* type: lda_exc *)\n"

@@ -12,7 +12,7 @@ from dftfd.errors import FunctionalError, InputError
 from dftfd.functionals import catalogue
 from dftfd.functionals.base import Functional
 from dftfd.functionals.definition import from_definition
-from dftfd.functionals.jax_xc_kernels import is_installed
+from dftfd.functionals.jax_xc_formula import is_installed
 from dftfd.functionals.names import MAX_LENGTH
 from dftfd.functionals.registry import get_functional, list_functionals, register
 from dftfd.interop import libxc

@@ -11,7 +11,7 @@ import scipy.special
 import dftfd
 from dftfd.autofd import compose, exp
 from dftfd.errors import UnsupportedError
-from dftfd.functionals import jax_xc_kernels
+from dftfd.functionals import jax_xc_formula
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.pairs import here, integral_over_there, squared_distance, there
 from dftfd.functionals.registry import get_functional
@@ -207,7 +207,7 @@ def test_coefficients_of_expressions_and_products_are_operands():
         expected = [(c, XCKernel(get_functional(name), 1)(*given)) for c, name in parts]
         assert energy == pytest.approx(sum(c * e for c, (e, _) in expected), rel=1e-13)
         np.testing.assert_allclose(potential, sum(c * v for c, (_, v) in expected), rtol=1e-11, atol=1e-13)
-    of_libxc = ["libxc:hyb_gga_xc_b97_1p"] if jax_xc_kernels.is_installed() else []
+    of_libxc = ["libxc:hyb_gga_xc_b97_1p"] if jax_xc_formula.is_installed() else []
     for name in ("b3lyp", "pbe0", "b3p86", *of_libxc):
         assert not XCKernel(get_functional(name).semilocal_part, 1).code._values
     assert XCKernel(get_functional("pbe").with_exact_exchange(0.3).semilocal_part, 1).code._values == (0.7,)

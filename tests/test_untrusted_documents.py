@@ -20,7 +20,7 @@ from dftfd.benchmarks.gscdb import read_gscdb, read_totals
 from dftfd.benchmarks.reactions import read_document
 from dftfd.benchmarks.totals import _document
 from dftfd.errors import DftfdError, InputError
-from dftfd.functionals.saved_functionals import load_functional, save_functional
+from dftfd.functionals.named_files import load_functional, save_functional
 from dftfd.results.qcschema import read_input
 from dftfd.runtime.documents import read_tree, require_types, write_tree
 from dftfd.runtime.json_reader import parse_json

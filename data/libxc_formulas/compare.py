@@ -80,7 +80,7 @@ installed. Otherwise jax-xc comes first.
 
 Every command that takes `FILE.py:NAME` also takes `FILE.mpl`: `dftfd run molecule.xyz --xc own.mpl`, `check`, `audit`,
 `show`, `export`. `dftfd read own.mpl` describes a file. In Python, use
-`dftfd.functionals.maple_files.functional_of_formula`.
+`dftfd.functionals.named_files.functional_of_formula`.
 
 ```
 (* type: gga_exc *)

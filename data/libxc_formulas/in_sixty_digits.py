@@ -17,8 +17,8 @@ import numpy as np
 from dftfd.functionals import catalogue, libxc_tree
 from dftfd.functionals import maple_numbers as numbers
 from dftfd.functionals.maple_kernel import _ARGUMENTS, _definitions, _given
+from dftfd.functionals.maple_numbers import DIGITS, PI, in_context, is_constant
 from dftfd.functionals.maple_program import Evaluation
-from dftfd.functionals.maple_scalars import DIGITS, PI, in_context, is_constant
 from dftfd.interop import libxc
 
 IN_DIGITS = {

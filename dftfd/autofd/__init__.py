@@ -5,7 +5,6 @@ Reference: M. Lin, "Automatic Functional Differentiation in JAX", ICLR 2024.
 
 import types
 
-from dftfd.autofd.core.analytic import analytic_integral, explain_integral, register_analytic_rule
 from dftfd.autofd.core.domain import Domain, Signature
 from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.inverses import register_inverse
@@ -71,7 +70,13 @@ from dftfd.autofd.operators.elementary import (
     tan,
     tanh,
 )
-from dftfd.autofd.operators.integrate import integrate, with_quadrature
+from dftfd.autofd.operators.integrate import (
+    analytic_integral,
+    explain_integral,
+    integrate,
+    register_analytic_rule,
+    with_quadrature,
+)
 from dftfd.autofd.operators.leaf import constant, function, identity, zeros
 from dftfd.autofd.operators.nabla import divergence, laplacian, nabla
 from dftfd.autofd.operators.partial import at, invoke, partial

@@ -27,12 +27,12 @@ def get_libxc():
     x86-64 Linux alone and is never loaded. So the wheel serves every Python, without what it asks for. The one wheel
     whose SHA-256 dftfd knows is taken, wherever pip finds it.
     """
-    from dftfd.functionals import catalogue, jax_xc_kernels
+    from dftfd.functionals import catalogue, jax_xc_formula
 
-    if not jax_xc_kernels.is_installed():
+    if not jax_xc_formula.is_installed():
         _fetch(sysconfig.get_path("purelib"))
         importlib.invalidate_caches()
-        if not jax_xc_kernels.is_installed():
+        if not jax_xc_formula.is_installed():
             raise FileError(f"pip ended without an error, but {PACKAGE} is not in {sysconfig.get_path('purelib')}.")
     say(f"{len(catalogue.names())} functionals of libxc are served as libxc:NAME; dftfd list shows them.")
 

@@ -280,7 +280,7 @@ def read(
 
     FILE.mpl then stands wherever --xc does.
     """
-    from dftfd.functionals.maple_files import described
+    from dftfd.functionals.named_files import described
 
     with messages(verbose, debug):
         say(described(file))

@@ -31,8 +31,8 @@ from dftfd.benchmarks import read_set
 from dftfd.benchmarks.reactions import BenchmarkSet, checked, require_reactions
 from dftfd.errors import CheckpointError, InputError, InputWarning, NumericalError
 from dftfd.functionals.base import Functional
+from dftfd.functionals.named_files import save_functional
 from dftfd.functionals.registry import get_functional
-from dftfd.functionals.saved_functionals import save_functional
 from dftfd.model.options import Options
 from dftfd.runtime.arguments import (
     Kind,

@@ -7,7 +7,7 @@ next to nothing.
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from dftfd.autofd.scalar.on_sympy import SympyAlgebra, require_sympy
+from dftfd.autofd.scalar.on_objects import SympyAlgebra, require_sympy
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional

@@ -27,7 +27,7 @@ import dftfd
 from dftfd.autofd.scalar.enclosures import Boxes, Dual, OnSeries
 from dftfd.autofd.scalar.factored import Factored
 from dftfd.autofd.scalar.intervals import Interval, exactly
-from dftfd.autofd.scalar.on_mpmath import mpmath
+from dftfd.autofd.scalar.on_objects import mpmath
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.errors import DftfdError
 from dftfd.verify.exact_point import _coefficient, _enhancement

@@ -34,7 +34,7 @@ from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.autofd.lowering import Placeholder, lower, placeholder
 from dftfd.autofd.operators.compose import composition
 from dftfd.autofd.operators.leaf import leaf
-from dftfd.autofd.scalar.on_sympy import SympyAlgebra, require_sympy
+from dftfd.autofd.scalar.on_objects import SympyAlgebra, require_sympy
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import symbolic_program
 from dftfd.autofd.transforms.gradients import grad

@@ -24,11 +24,11 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, jaxpr_as_fun
 from jax.tree_util import tree_leaves, tree_structure, tree_unflatten
 
-from dftfd.autofd.core.analytic import register_analytic_rule
 from dftfd.autofd.core.domain import Domain
 from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.jax_adapter import is_tracer
 from dftfd.autofd.core.structure import Code
+from dftfd.autofd.operators.integrate import register_analytic_rule
 from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.scalar.on_jax import OnJax
 from dftfd.autofd.scalar.on_objects import NotInAlgebra, Objects

@@ -5,16 +5,21 @@ transpose   broadcast over the integrated arguments, from <int f dy, ct>_x = <f,
             of the space: a quadrature given as arrays has to belong to it, up to a factor. On a space that has no
             quadrature of its own the one that is given stands for it.
 
-An integral needs its integrand at the points of a quadrature. Where the integrand contains further integrals, as in a
+A quadrature needs the integrand at its points. Where the integrand contains further integrals, as in a
 layered operator or after steps of functional gradient descent, walking the graph point by point would meet the same
 function again inside each of them. Here a graph is evaluated on axes instead: an argument is a value or all points of a
 quadrature, each function is tabulated once for each such choice, and an integral contracts an axis. The cost is linear
 in the size of the graph.
+
+`integrate` asks the registered rules before it uses a quadrature. A rule gets (f, argnums, args): the Function to be
+integrated, which of its arguments, and the values of the others. It returns the value, traceable and differentiable
+like any JAX code, or None if the integrand is not of its kind.
 """
 
 import functools
 import math
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,15 +28,57 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.core.analytic import analytic_integral, exact_rule
 from dftfd.autofd.core.calling import answer, walking
 from dftfd.autofd.core.domain import Domain, Signature, check_real, checked_argnums, checked_rule
 from dftfd.autofd.core.function import Function, is_constant, nodes_of, other_arguments
-from dftfd.autofd.core.graph import over, rewrite
+from dftfd.autofd.core.graph import over, rewrite, without_variables
 from dftfd.autofd.core.jax_adapter import is_tracer, trace_state
 from dftfd.autofd.core.operator import Operator
 from dftfd.autofd.core.operator_table import op
 from dftfd.errors import QuadratureError, SignatureError
+
+Rule = Callable[[Function, tuple[int, ...], tuple], object]
+_RULES: dict[str, Rule] = {}
+
+
+def register_analytic_rule(name: str, rule: Rule) -> None:
+    """Let `integrate` use `rule`; a rule of the same name is replaced."""
+    _RULES[name] = rule
+
+
+def analytic_integral(f: Function, argnums: tuple[int, ...], args: tuple) -> Any:
+    """(name of the rule, exact value) of the integral of f over the arguments `argnums`; None if no rule applies.
+
+    args: values of the other arguments, in order.
+    """
+    for name, rule in _RULES.items():
+        value = rule(f, argnums, args)
+        if value is not None:
+            return name, value
+    return None
+
+
+def exact_rule(f: Function, argnums: tuple[int, ...]) -> str | None:
+    """Name of the rule that knows the integral, whatever the values of the other arguments; None if none does."""
+    found = []
+
+    def ask(*args):
+        found.append(analytic_integral(f, argnums, args))
+        return 0.0
+
+    jax.eval_shape(ask, *(d.spec for i, d in enumerate(f.domains) if i not in argnums))
+    return found[-1] and found[-1][0]
+
+
+def explain_integral(f: Function, argnums: int | tuple[int, ...] | None = None) -> str:
+    """How `integrate(f, argnums)` is computed: by which analytic rule, or by which quadrature."""
+    argnums = tuple(range(len(f.domains))) if argnums is None else checked_argnums(argnums, f, "explain_integral")
+    rule = exact_rule(without_variables(f), argnums)
+    if rule is not None:
+        return f"analytic: {rule}"
+    lengths = [None if f.domains[i].points is None else len(f.domains[i].weights) for i in argnums]
+    return " x ".join("no quadrature" if n is None else f"quadrature with {n} points" for n in lengths)
+
 
 MAX_POINTS = 4096  # longest axis; longer quadratures are worked off in chunks by integrate
 MAX_ENTRIES = 2**22  # of one table; larger integrands are evaluated point by point

@@ -17,9 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_leaves, tree_map
 
-from dftfd.autofd.core.domain import Signature, checked_argnums
+from dftfd.autofd.core.domain import Signature, checked_argnums, warn_about_measure
 from dftfd.autofd.core.function import Function, is_constant, is_zero
-from dftfd.autofd.core.measure import warn_about_measure
 from dftfd.autofd.core.operator import Operator
 from dftfd.autofd.core.operator_table import op
 from dftfd.autofd.core.structure import Code

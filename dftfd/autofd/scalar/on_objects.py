@@ -1,15 +1,17 @@
-"""Algebras of exact objects: whatever has + and *, symbols for instance.
+"""Algebras of exact objects, whatever has + and *: SymPy expressions, and numbers of extended precision.
 
 An algebra says how numbers become scalars and what the elementary functions of them are.
 """
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.vocabulary import ALIASES
-from dftfd.errors import UnsupportedError
+from dftfd.errors import MissingDependencyError, UnsupportedError
 
 ARITHMETIC: dict[str, Callable] = {
     "add": lambda a, b: a + b,
@@ -76,3 +78,158 @@ class Objects:
         """Through the program of the function's value."""
         flat = iter(evaluate(code.program, self, args))
         return [[next(flat) for _ in range(int(np.prod(v.aval.shape)))] for v in code.eqn.outvars]
+
+
+MAX_DENOMINATOR = 5040  # numbers p/q up to this q are written as fractions
+
+
+def require_sympy():
+    """The module sympy; an error that says how to get it."""
+    try:
+        import sympy
+    except ImportError as error:
+        raise MissingDependencyError('explain needs SymPy: pip install "dftfd[explain]".') from error
+    return sympy
+
+
+def exact(value):
+    """A float as a fraction, or a fraction of pi, if it is one to rounding; else as a SymPy float."""
+    sympy = require_sympy()
+    value = float(value)
+    if not math.isfinite(value):
+        return sympy.nan if math.isnan(value) else sympy.oo if value > 0 else -sympy.oo
+    for unit, symbol in ((1.0, sympy.Integer(1)), (math.pi, sympy.pi)):
+        fraction = Fraction(value / unit).limit_denominator(MAX_DENOMINATOR)
+        if abs(float(fraction) * unit - value) <= 4e-16 * abs(value) and abs(fraction.numerator) < 10**6:
+            return sympy.Rational(fraction.numerator, fraction.denominator) * symbol
+    return sympy.Float(value)
+
+
+class SympyAlgebra(Objects):
+    """Elementary functions are SymPy's; a condition on an unknown value gives a Piecewise."""
+
+    def __init__(self):
+        s = self.sympy = require_sympy()
+        half = s.Rational(1, 2)
+        self.functions = {
+            "exp": s.exp,
+            "exp2": lambda x: 2**x,
+            "expm1": lambda x: s.exp(x) - 1,
+            "log": s.log,
+            "log1p": lambda x: s.log(1 + x),
+            "one_minus_square": lambda x: 1 - x**2,
+            "sqrt": s.sqrt,
+            "rsqrt": lambda x: x**-half,
+            "cbrt": lambda x: s.sign(x) * s.Abs(x) ** s.Rational(1, 3),
+            "pow": lambda x, y: x**y,
+            "logistic": lambda x: 1 / (1 + s.exp(-x)),
+            **{
+                name: getattr(s, name) for name in "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh".split()
+            },
+            "atan2": s.atan2,
+            "erf": s.erf,
+            "erfc": s.erfc,
+            "abs": s.Abs,
+            "sign": s.sign,
+            "max": s.Max,
+            "min": s.Min,
+            "clamp": lambda low, x, high: s.Min(s.Max(low, x), high),
+            **{"gt": s.Gt, "ge": s.Ge, "lt": s.Lt, "le": s.Le, "eq": s.Eq, "ne": s.Ne},
+            **{"and": s.And, "or": s.Or, "not": s.Not},
+            "is_finite": lambda x: s.true,
+        }
+
+    def constant(self, value):
+        value = np.asarray(value)
+        if value.dtype == bool:
+            return self.sympy.true if value else self.sympy.false
+        if np.iscomplexobj(value):
+            return exact(value.real) + self.sympy.I * exact(value.imag)
+        return exact(value)
+
+    def custom(self, code, args):
+        return [[a ** self.sympy.Rational(1, 3) for a in args]] if code.name == "_cube_root" else None
+
+    def choose(self, condition, cases):
+        """cases[0] where the condition is false, cases[1] where it is true."""
+        no, yes = cases
+        if condition in (self.sympy.true, self.sympy.false):
+            return yes if condition else no
+        return yes if yes == no else self.sympy.Piecewise((yes, condition), (no, True))
+
+
+try:
+    import mpmath as mpmath
+except ImportError as error:
+    raise MissingDependencyError("extended precision needs mpmath: pip install 'dftfd[verify]'.") from error
+
+FUNCTIONS = {
+    "abs": abs,
+    "sign": mpmath.sign,
+    "max": max,
+    "min": min,
+    "clamp": lambda low, x, high: min(max(low, x), high),
+    "sqrt": mpmath.sqrt,
+    "rsqrt": lambda a: 1 / mpmath.sqrt(a),
+    "cbrt": lambda a: mpmath.sign(a) * mpmath.cbrt(abs(a)),
+    "exp": mpmath.exp,
+    "exp2": lambda a: mpmath.mpf(2) ** a,
+    "expm1": mpmath.expm1,
+    "log": mpmath.log,
+    "log1p": mpmath.log1p,
+    "logistic": lambda a: 1 / (1 + mpmath.exp(-a)),
+    **{name: getattr(mpmath, name) for name in "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh".split()},
+    "atan2": mpmath.atan2,
+    "erf": mpmath.erf,
+    "erfc": mpmath.erfc,
+    "erf_inv": mpmath.erfinv,
+    "lgamma": lambda a: mpmath.log(abs(mpmath.gamma(a))),
+    "digamma": mpmath.digamma,
+    "pow": lambda a, b: a**b,
+    "floor": mpmath.floor,
+    "ceil": mpmath.ceil,
+    "is_finite": mpmath.isfinite,
+    "gt": lambda a, b: a > b,
+    "lt": lambda a, b: a < b,
+    "ge": lambda a, b: a >= b,
+    "le": lambda a, b: a <= b,
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "and": lambda a, b: _truth(a) and _truth(b),
+    "or": lambda a, b: _truth(a) or _truth(b),
+    "xor": lambda a, b: _truth(a) != _truth(b),
+    "not": lambda a: not _truth(a),
+}
+
+
+class OnMpmath(Objects):
+    """Scalars are mpmath numbers, integers and truth values.
+
+    exact: by name, functions with derivative rules as (count of results, *operands) -> list of results; others are
+    followed through their program.
+    """
+
+    functions = FUNCTIONS
+
+    def __init__(self, exact: dict | None = None):
+        self.exact = exact or {}
+
+    def constant(self, value):
+        if value.dtype.kind == "f":
+            return mpmath.mpf(float(value))
+        return bool(value) if value.dtype.kind == "b" else int(value)
+
+    def custom(self, code, args):
+        if code.name not in self.exact or any(v.aval.shape for v in (*code.operands, *code.eqn.outvars)):
+            return None
+        operands = [x if isinstance(x, mpmath.mpf | int) else mpmath.mpf(float(x)) for x in code.numbers(args)]
+        return [[result] for result in self.exact[code.name](len(code.eqn.outvars), *operands)]
+
+    def choose(self, condition, cases):
+        return cases[int(condition)]
+
+
+def _truth(value) -> bool:
+    if not isinstance(value, bool):
+        raise NotInAlgebra("an operation on the bits of integers")
+    return value

@@ -14,9 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import tree_map
 
-from dftfd.autofd.core.domain import Domain
+from dftfd.autofd.core.domain import Domain, centres, half_widths, measure_in_words
 from dftfd.autofd.core.function import Function
-from dftfd.autofd.core.measure import centres, half_widths, measure_in_words
 from dftfd.autofd.core.structure import Code
 from dftfd.autofd.operators.leaf import function
 from dftfd.autofd.transforms.gradients import grad, jvp
