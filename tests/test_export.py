@@ -15,7 +15,6 @@ from scipy import special
 
 import dftfd
 from dftfd.autofd import compose
-from dftfd.autofd.scalar.on_c import FORMS, TRUTHS, Piece, number_text, statements_of
 from dftfd.autofd.scalar.on_numpy import FUNCTIONS
 from dftfd.autofd.scalar.program import Node, ScalarProgram
 from dftfd.errors import FileError, FunctionalError, UnsupportedError
@@ -24,6 +23,7 @@ from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
 from dftfd.translate.c_files import Exported, header
 from dftfd.translate.c_text import ARITHMETIC
+from dftfd.translate.on_c import FORMS, TRUTHS, Piece, number_text, statements_of
 from dftfd.verify.point_comparison import scaled_error
 from dftfd.xc.pointwise import pointwise_kernel
 from dftfd.xc.variables import family_of

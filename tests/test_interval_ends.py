@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd.autofd.scalar import intervals, known_functions
-from dftfd.autofd.scalar.intervals import Interval, exactly
-from dftfd.autofd.scalar.known_functions import FUNCTIONS
+from dftfd.verify import intervals, known_functions
+from dftfd.verify.intervals import Interval, exactly
+from dftfd.verify.known_functions import FUNCTIONS
 
 _ARB = {
     "cbrt": lambda x: x.root(3) if x >= 0 else -((-x).root(3)),

@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd.autofd.scalar.enclosures import Boxes, OnSeries
-from dftfd.autofd.scalar.factored import Factored, factored
-from dftfd.autofd.scalar.intervals import Interval
-from dftfd.autofd.scalar.known_functions import FUNCTIONS
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.program import Node, ScalarProgram, evaluate
 from dftfd.cli import main
 from dftfd.cli.formulas import prove as prove_command
 from dftfd.errors import DamagedFileError, FileError, InputError, NumericalError, UnsupportedError
 from dftfd.verify import proofs
+from dftfd.verify.enclosures import Boxes, OnSeries
+from dftfd.verify.factored import Factored, factored
 from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, subdivide
 from dftfd.verify.inequality_builders import own_inequality
+from dftfd.verify.intervals import Interval
+from dftfd.verify.known_functions import FUNCTIONS
 from dftfd.verify.local_conditions import CONDITIONS, Gas, enhancements
 from dftfd.verify.proof_checker import recheck_tree
 from dftfd.verify.proof_report import decidable

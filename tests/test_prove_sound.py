@@ -21,14 +21,13 @@ from jax.extend.core import Primitive
 import dftfd
 from dftfd.autofd import compose
 from dftfd.autofd.core.roots import _cube_root
-from dftfd.autofd.scalar import domains, factored
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.reader import point_program
 from dftfd.errors import InputError, NumericalError, UnsupportedError
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange
 from dftfd.functionals.registry import get_functional, term
 from dftfd.functionals.special import lambert_w
-from dftfd.verify import ball_formulas
+from dftfd.verify import ball_formulas, factored
 from dftfd.verify.ball_intervals import Between
 from dftfd.verify.inequality import FACE, PROVED, UNDECIDED, Enclosure, subdivide
 from dftfd.verify.inequality_builders import own_inequality
@@ -479,7 +478,7 @@ def test_a_tree_with_more_nodes_than_boxes_does_not_hold():
 
 def test_the_recheck_finds_an_error_of_the_prover_s_algebra(monkeypatch):
     """sqrt(x)^2 taken for x^2 by the factored algebra: the certificate is refuted from the formula."""
-    from dftfd.autofd.scalar.factored import Factored
+    from dftfd.verify.factored import Factored
 
     right = Factored.power
     monkeypatch.setattr(Factored, "power", lambda self, a, p: right(self, a, 2 * p if p == Fraction(1, 2) else p))
@@ -491,8 +490,8 @@ def test_the_recheck_finds_an_error_of_the_prover_s_algebra(monkeypatch):
 
 def test_the_recheck_finds_an_error_of_the_prover_s_derivatives(monkeypatch):
     """exp's slope with the wrong sign makes exp(-x) rise, so that its least value would lie at the left end."""
-    from dftfd.autofd.scalar import enclosures
-    from dftfd.autofd.scalar.known_functions import OPERATIONS
+    from dftfd.verify import enclosures
+    from dftfd.verify.known_functions import OPERATIONS
 
     wrong = OPERATIONS["exp"]._replace(slope=lambda x, y: y.scaled(-1.0))
     monkeypatch.setitem(enclosures.OPERATIONS, "exp", wrong)
@@ -531,7 +530,7 @@ def test_boxes_that_do_not_hold_directly_are_told_from_those_that_do():
 
 
 def test_the_recheck_finds_a_lost_condition_of_where_a_formula_is_defined(monkeypatch):
-    monkeypatch.setattr(domains.OnDomains, "_where", lambda self, domain, a: domains.ALWAYS)
+    monkeypatch.setattr(factored.OnDomains, "_where", lambda self, domain, a: factored.ALWAYS)
     proof = dftfd.prove(lambda x: jnp.sqrt(x - 1.0) ** 2 + 2.0, domain={"x": (0.0, 2.0)})
     assert proof.proved
     with pytest.raises(NumericalError, match="does not hold"):

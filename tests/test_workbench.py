@@ -14,7 +14,6 @@ from pyscf import dft, gto, scf
 from typer.testing import CliRunner
 
 import dftfd
-from dftfd.autofd.scalar.on_c import FORMS, TRUTHS, Piece, statements_of
 from dftfd.autofd.scalar.program import Node, ScalarProgram
 from dftfd.benchmarks.collections import read_set
 from dftfd.cli.commands import app
@@ -24,6 +23,7 @@ from dftfd.interactive.molecules import ATOMS, all_nine, atom, bonds, species
 from dftfd.interactive.workbench import ARITHMETIC, OnJavaScript
 from dftfd.interop import libxc
 from dftfd.system.geometry import parse_geometry
+from dftfd.translate.on_c import FORMS, TRUTHS, Piece, statements_of
 from dftfd.verify.local_conditions import CONDITIONS
 from dftfd.verify.model_systems import C_X, energy, gas
 from dftfd.verify.point_comparison import scaled_error

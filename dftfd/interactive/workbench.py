@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dftfd.autofd.scalar.on_c import OnC, Piece, number_text, statements_of
 from dftfd.autofd.scalar.program import ScalarProgram
 from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
@@ -29,6 +28,7 @@ from dftfd.runtime.arguments import public
 from dftfd.runtime.notebook import Page
 from dftfd.runtime.version import VERSION
 from dftfd.translate.in_symbols import TermInSymbols, in_symbols
+from dftfd.translate.on_c import OnC, Piece, number_text, statements_of
 from dftfd.translate.programs import Parameter, SpinPrograms, changeable_parameters
 from dftfd.verify.conditions import Parts
 from dftfd.verify.counterpart import counterpart

@@ -8,7 +8,6 @@ import textwrap
 from dataclasses import dataclass
 from functools import cached_property
 
-from dftfd.autofd.scalar.on_c import Piece, number_text, statements_of
 from dftfd.errors import one_line
 from dftfd.functionals.base import Functional
 from dftfd.functionals.exchange_ranges import holders
@@ -16,6 +15,7 @@ from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.parameters import parameter_text
 from dftfd.runtime.version import VERSION
 from dftfd.translate.c_text import ARITHMETIC, DRIVER, EVALUATE
+from dftfd.translate.on_c import Piece, number_text, statements_of
 from dftfd.translate.programs import Parameter, SpinPrograms, changeable_parameters, identifier
 from dftfd.xc.variables import FAMILIES, MEMBERS, VARIABLES, family_of, named_components
 

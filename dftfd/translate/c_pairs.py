@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.autofd.scalar.on_c import Piece, number_text, statements_of
 from dftfd.autofd.scalar.program import ScalarProgram
 from dftfd.autofd.scalar.reader import point_program
 from dftfd.autofd.scalar.simplify import regrouped
@@ -22,6 +21,7 @@ from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.translate.c_files import SPINS, Exported, comment, filled, indented, provenance
 from dftfd.translate.c_text import ARITHMETIC
+from dftfd.translate.on_c import Piece, number_text, statements_of
 from dftfd.translate.programs import KEEP
 from dftfd.translate.templates import substituted
 from dftfd.xc.nonlocal_kernel import NonlocalXCKernel

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.autofd.scalar.on_c import number_text
 from dftfd.errors import FileError, UnsupportedError
 from dftfd.functionals import supports
 from dftfd.functionals.base import Functional
@@ -19,6 +18,7 @@ from dftfd.translate.c_files import Exported, c_files, filled, fortran_module
 from dftfd.translate.c_pairs import pair_files
 from dftfd.translate.c_text import TEST
 from dftfd.translate.libxc_source import libxc_source
+from dftfd.translate.on_c import number_text
 from dftfd.translate.programs import identifier
 from dftfd.translate.torch_module import torch_module
 from dftfd.verify.extended import DIGITS, ExtendedEnergy, mpmath

@@ -8,9 +8,9 @@ which Debian and Psi4 have, differ in how results and parameters are handed over
 
 import hashlib
 
-from dftfd.autofd.scalar.on_c import number_text
 from dftfd.errors import UnsupportedError
 from dftfd.translate.c_files import Exported, comment, filled, provenance
+from dftfd.translate.on_c import number_text
 from dftfd.translate.templates import substituted
 from dftfd.xc.variables import MEMBERS, named_components
 

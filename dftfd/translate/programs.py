@@ -23,11 +23,11 @@ from dftfd.autofd.scalar.derive import (
     with_forward_derivative,
     with_gradient,
 )
-from dftfd.autofd.scalar.on_c import CUBE_ROOT
 from dftfd.autofd.scalar.program import ScalarProgram
 from dftfd.errors import DftfdError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.parameters import are_equal
+from dftfd.translate.on_c import CUBE_ROOT
 from dftfd.xc.code import place_of
 from dftfd.xc.operands import exponents
 from dftfd.xc.pointwise import scalar_form

@@ -9,7 +9,7 @@ from dftfd.verify.ball_series import BallArithmetic, BallSeries, Coefficient
 
 
 class OnFactored(BallArithmetic):
-    """The algebra of the nodes of factored programs (autofd/scalar/factored.py)."""
+    """The algebra of the nodes of factored programs (verify/factored.py)."""
 
     def __init__(self, flint, lo, hi, order, moves_first: bool):
         super().__init__(flint, lo, hi, order, moves_first)

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dftfd.autofd.scalar.enclosures import Boxes, Dual, OnSeries
-from dftfd.autofd.scalar.intervals import Interval, exactly
 from dftfd.autofd.scalar.program import ScalarProgram, evaluate
+from dftfd.verify.enclosures import Boxes, Dual, OnSeries
+from dftfd.verify.intervals import Interval, exactly
 from dftfd.verify.statements import Statement
 
 PROVED, VIOLATED, UNDECIDED, FACE = 16, 17, 18, 32

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 import jax
 import numpy as np
 
-from dftfd.autofd.scalar.factored import Factored, factored
-from dftfd.autofd.scalar.intervals import Interval
 from dftfd.autofd.scalar.reader import exact_program
 from dftfd.errors import InputError, UnsupportedError, closest_names, shown
 from dftfd.functionals.base import Functional
+from dftfd.verify.factored import Factored, factored
 from dftfd.verify.inequality import Inequality, end
+from dftfd.verify.intervals import Interval
 from dftfd.verify.local_conditions import CONDITIONS, DOMAIN, VARIABLES, enhancements, part_of, used_variables
 from dftfd.verify.statements import Statement
 

@@ -20,11 +20,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from dftfd.autofd.scalar.domains import OnDomains, Partial
-from dftfd.autofd.scalar.factored import Factored, factored
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.functionals.base import Functional
 from dftfd.verify.conditions import Parts
+from dftfd.verify.factored import Factored, OnDomains, Partial, factored
 from dftfd.verify.model_systems import C_F, C_X
 from dftfd.xc.pointwise import as_vectors, pointwise_kernel, written_form, written_ingredients
 

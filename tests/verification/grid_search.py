@@ -24,15 +24,15 @@ from pathlib import Path
 import numpy as np
 
 import dftfd
-from dftfd.autofd.scalar.enclosures import Boxes, Dual, OnSeries
-from dftfd.autofd.scalar.factored import Factored
-from dftfd.autofd.scalar.intervals import Interval, exactly
 from dftfd.autofd.scalar.on_objects import mpmath
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.errors import DftfdError
+from dftfd.verify.enclosures import Boxes, Dual, OnSeries
 from dftfd.verify.exact_point import _coefficient, _enhancement
 from dftfd.verify.extended import DIGITS, ExtendedEnergy
+from dftfd.verify.factored import Factored
 from dftfd.verify.inequality import UNDECIDED, Inequality, subdivide
+from dftfd.verify.intervals import Interval, exactly
 from dftfd.verify.local_conditions import CONDITIONS, FAR, LIEB_OXFORD, Gas, used_variables
 from tests.verification.proofs import write_between
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from dftfd.autofd.scalar.intervals import (
+from dftfd.verify.intervals import (
     Interval,
     Polynomial,
     between,

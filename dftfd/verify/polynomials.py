@@ -9,10 +9,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from dftfd.autofd.scalar.enclosures import OnIntervals
-from dftfd.autofd.scalar.intervals import UNKNOWN, Interval, between
 from dftfd.autofd.scalar.on_objects import NotInAlgebra
 from dftfd.autofd.scalar.program import Node
+from dftfd.verify.enclosures import OnIntervals
+from dftfd.verify.intervals import UNKNOWN, Interval, between
 
 Monomial = tuple[tuple[int, Fraction], ...]
 """(node, exponent) of each factor, in ascending order; () stands for a number."""

@@ -7,7 +7,7 @@ is undefined somewhere in an argument is never taken for something known; infini
 Nothing is assumed of a library of functions. Sums, products, quotients and square roots are rounded to the nearest
 number by IEEE 754, off by half an ulp at most; ends are moved by one ulp or more. (Sums that are too small for that are
 exact.) Functions are made of these operations, of polynomials with a bound of their rounding and of what they leave
-out (`Polynomial`), and of guesses that an inverse confirms (cube roots); the others are in elementary_bounds.py.
+out (`Polynomial`), and of guesses that an inverse confirms (cube roots); the others are in known_functions.py.
 
 G. Alefeld, G. Mayer, J. Comput. Appl. Math. 121, 421 (2000) (interval analysis). doi:10.1016/S0377-0427(00)00342-3
 N. J. Higham, Accuracy and Stability of Numerical Algorithms, SIAM 2002, sec. 5.1 (Horner's rule).

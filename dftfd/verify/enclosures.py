@@ -19,7 +19,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dftfd.autofd.scalar.intervals import (
+from dftfd.verify.intervals import (
     COMPARISONS,
     UNKNOWN,
     ZERO,
@@ -30,7 +30,7 @@ from dftfd.autofd.scalar.intervals import (
     fraction,
     logic,
 )
-from dftfd.autofd.scalar.known_functions import OPERATIONS
+from dftfd.verify.known_functions import OPERATIONS
 
 _ONE = Fraction(1)
 
