@@ -24,6 +24,7 @@ from dftfd.functionals.aliases import COMBINATIONS, from_other_programs, in_asci
 from dftfd.functionals.base import Functional, exact_exchange, long_range_exchange
 from dftfd.functionals.empirical_dispersion import find_pair
 from dftfd.functionals.registry import is_of_library, list_functionals, lookup, parses_expressions, unknown_name
+from dftfd.runtime.written_numbers import real
 
 MAX_LENGTH = 1000
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
@@ -178,9 +179,9 @@ def _settings(text) -> dict[str, float]:
 
 
 def _finite(text) -> float:
-    """The number of a text; FunctionalError for one beyond the largest that there is."""
-    number = float(text)
-    if not math.isfinite(number):
+    """The number of a text; FunctionalError where it is none, or beyond the largest that there is."""
+    number = real(text.strip())
+    if number is None or not math.isfinite(number):
         raise FunctionalError(f"{text.strip()!r} is no finite number; coefficients and parameters have to be.")
     return number
 
@@ -189,15 +190,14 @@ def _exact(name) -> Functional | None:
     """Range-separated exact exchange, in PySCF's notation; None for any other name."""
     if "(" not in name:
         return None
-    kind, numbers = name.lower().replace("_", "").rstrip(")").split("(")
-    try:
-        values = [_finite(v) for v in numbers.split(";")]
-    except ValueError:
-        values = []
-    if len(values) != (3 if kind == "rsh" else 1):
+    kind, numbers = name.lower().rstrip(")").split("(")
+    kind = kind.replace("_", "")
+    words = numbers.split(";")
+    if None in map(real, map(str.strip, words)) or len(words) != (3 if kind == "rsh" else 1):
         raise FunctionalError(
             f"{name!r} can't be read; rsh(alpha; beta; omega), sr_hf(omega) or lr_hf(omega) expected."
         )
+    values = list(map(_finite, words))
     if kind == "rsh":
         alpha, beta, omega = values
         return (alpha + beta) * exact_exchange - beta * long_range_exchange(omega)
@@ -208,7 +208,7 @@ def _exact(name) -> Functional | None:
 def _numbered(name) -> Functional | None:
     """The functional of a libxc number; None for a name."""
     number = name.lower().removeprefix(catalogue.PREFIX)
-    if not number.isdigit():
+    if not re.fullmatch("[0-9]{1,9}", number):
         return None
     known = catalogue.name_of(int(number))
     if known is None:

@@ -177,9 +177,10 @@ def test_gmtkn55_folders_are_read(tmp_path):
     assert found.subsets["W4-11"].kind.startswith("basic properties")
     (tmp_path / "W4-11" / "h" / "struc.xyz").unlink()
     assert len(read_set("gmtkn55", tmp_path).left_out) == 2
-    (tmp_path / "W4-11" / ".res").write_text("$tmer h2/$f h/$f x -1 $w 1\n")
-    with pytest.raises(FileError, match="line 1"):
-        read_set("gmtkn55", tmp_path)
+    for line in ("h2/$f h/$f x -1 $w 1", "h2/$f h/$f x -1 2 $w 1_0", "h2/$f h/$f x -1 2 109.4", "h2/$f h/$f -1 2 $w 1"):
+        (tmp_path / "W4-11" / ".res").write_text(f"{res}$tmer {line}\n")
+        with pytest.raises(FileError, match=r"W4-11/\.res, line 5: .* no reaction"):
+            read_set("gmtkn55", tmp_path)
 
 
 DIET = """

@@ -9,7 +9,7 @@ import pytest
 import dftfd
 from dftfd.cli import main
 from dftfd.cli.interrupts import InterruptWatch
-from dftfd.errors import InputError
+from dftfd.errors import FunctionalError, InputError
 from dftfd.libcint.mole import HARTREE_IN_KCAL
 from dftfd.runtime.records import locked_new
 from dftfd.tasks.counterpoise import connected_fragments
@@ -179,11 +179,52 @@ def test_an_option_is_given_once(tmp_path, said):
     assert said("run", DIMER, *CHEAP, "--quiet", *two)[2] == "" and (tmp_path / "b.xyz").exists()
 
 
+@pytest.mark.parametrize("words", [("--charge", "1_0"), ("--level-shift=1_0.5",), ("--damping", "1e-1_0")])
+def test_numbers_are_not_read_as_python_writes_them(said, words):
+    """1_0 was 10 on the command line and in other makers' sets, 1 with a blank forgotten elsewhere."""
+    code, _, err = said("run", DIMER, *CHEAP, *words)
+    assert code == 2 and "is no number; write 1" in err
+    with pytest.raises(FunctionalError):
+        dftfd.get_functional("rsh(1_0;0;0.3)")
+
+
 def test_a_dry_run_tells_the_memory_and_computes_nothing(tmp_path, said):
     code, out, _ = said("run", DIMER, *CHEAP, "--dry-run", "--output", tmp_path / "a.h5")
     assert code == 0 and "He2, 4 electrons" in out and "memory: about" in out and "cycle" not in out
     assert not (tmp_path / "a.h5").exists()
     assert said("run", DIMER, *CHEAP, "--dry-run", "--max-memory", "1 kB")[0] == 6
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--occupations", "2 0 0"),
+        ("--occupations", "2 2 0 0 0 0"),
+        ("--broken-symmetry", "mix"),
+        ("--broken-symmetry", "0 9", "--method", "UKS"),
+        ("--follow-orbitals",),
+        ("--frozen-core",),
+        ("--guess", "mineo"),
+        ("--guess", "none.h5"),
+        ("--restart", "none.h5"),
+        ("--point-charges", "1 0 0 0"),
+        ("--charge", "-2"),
+        ("--solvent", "watre"),
+    ],
+    ids=" ".join,
+)
+def test_a_dry_run_refuses_what_a_run_refuses(said, monkeypatch, words):
+    """The same line, before a run has computed its first integral; warnings are the same, too."""
+    run = ("run", "He 0 0 0; He 0 0 1.5", *CHEAP, *words)
+    planned = said(*run, "--dry-run")
+
+    def compute(*arguments):
+        raise AssertionError("integrals are computed")
+
+    monkeypatch.setattr("dftfd.model.calculation.Calculation.build", compute)
+    found = said(*run)
+    assert planned[2] == found[2]
+    assert planned[0] == found[0] > 0
 
 
 def test_the_table_of_a_batch(tmp_path, said):

@@ -12,10 +12,12 @@ from dftfd.batch.entries import read_entries
 from dftfd.benchmarks.reactions import read_document
 from dftfd.errors import InputError, InputWarning
 from dftfd.model.input_warnings import warn_about_functional, warn_about_sizes
+from dftfd.model.option_values import LENGTHS
 from dftfd.model.options import OPTIONS, Options
 from dftfd.response.polarizability import FREQUENCY
 from dftfd.results.qcschema import read_input
 from dftfd.system.isotopes import isotopes_of_text
+from dftfd.system.molecule import UNITS
 
 O2 = "\nO 0 0 0\nO 0 0 1.2"
 MOL = """
@@ -209,12 +211,38 @@ def test_two_entries_of_a_basis_for_one_element_are_refused():
         ({"conv_tol": 8}, "1e-9 is usual"),
         ({"electric_field": [0, 0, 1e9]}, "51 V/angstrom"),
         ({"point_charges": [[0, 0, 5, 1]]}, "rows are charge, x, y, z"),
+        ({"point_charges": [[1, 9, 0, 0], [-1, 0, 0, -1.8]]}, "number 2 is 1.8 bohr from H1; is angstrom meant?"),
     ],
 )
 def test_numbers_in_another_unit_or_order_warn(options, words):
+    beside_ghost = molecule("H 0 0 0; H 0 0 0.74; ghost-He 0 0 4", "sto-3g")
     with pytest.warns(InputWarning, match=words):
-        warn_about_sizes(Options(xc="pbe", **options))
-    warn_about_sizes(Options(xc="pbe", smearing=0.01, electric_field=[0, 0, 0.01], point_charges=[[-1, 0, 0, 9]]))
+        warn_about_sizes(Options(xc="pbe", **options), beside_ghost)
+    usual = {"smearing": 0.01, "electric_field": [0, 0, 0.01], "point_charges": [[-1, 0, 0, 4 / 0.529]]}
+    warn_about_sizes(Options(xc="pbe", **usual), beside_ghost)
+
+
+def test_units_of_point_charges(tmp_path):
+    """In angstrom where it is said: in Python, behind the rows, in the heading of a file; else in bohr."""
+    read = lambda words: Options(point_charges=OPTIONS["point_charges"].read("point_charges", words)).point_charges
+    file = tmp_path / "charges.txt"
+    file.write_text("# charge x y z [angstrom]\n1 0 0 0.52917721092\n-1 0 0 -1.05835442184\n")
+    for found in (
+        Options(point_charges=([(1, 0, 0, 0.52917721092), (-1, 0, 0, -1.05835442184)], "angstrom")).point_charges,
+        Options(point_charges=[[[1, 0, 0, 1], [-1, 0, 0, -2]], "Bohr"]).point_charges,
+        read("1 0 0 0.52917721092; -1 0 0 -1.05835442184 angstrom"),
+        read("1 0 0 1; -1 0 0 -2"),
+        read("1 0 0 1; -1 0 0 -2 bohr"),
+        read(str(file)),
+    ):
+        np.testing.assert_allclose(found, [(1, 0, 0, 1), (-1, 0, 0, -2)], rtol=1e-14)
+    file.write_text("# angstrom\n1 0 0 1 # bohr\n")
+    for words in (str(file), "1 0 0 1 nm", "angstrom", "1 0 0 1 angstrom; 1 0 0 2"):
+        with pytest.raises(InputError, match="point_charges="):
+            read(words)
+    with pytest.raises(InputError, match="point_charges="):
+        Options(point_charges=([(1, 0, 0, 1)], "nm"))
+    assert LENGTHS == pytest.approx(UNITS, rel=1e-15)
 
 
 def test_atoms_of_ase_mention_charge_spin_and_isotopes():
@@ -448,7 +476,8 @@ def test_units_and_masks_of_arrays_are_not_dropped():
     ("option", "heading", "words"),
     [
         ("point_charges", "x y z q", "the columns are x, y, z, charge; charge, x, y, z expected"),
-        ("point_charges", "charge x y z [angstrom]", "positions in bohr expected"),
+        ("point_charges", "charge x y z [nm]", "angstrom or bohr"),
+        ("grid", "x y z weight [angstrom]", "positions in bohr expected"),
         ("grid", "weight, x, y, z", "the columns are weight, x, y, z; x, y, z, weight expected"),
         ("grid", "in nm", "positions in bohr expected|angstrom or bohr"),
     ],
@@ -460,7 +489,7 @@ def test_headings_of_columns_are_read(option, heading, words, tmp_path):
     with pytest.raises(InputError, match=words):
         OPTIONS[option].read(option, str(file))
     file.write_text("# q, x, y, z (bohr), weight\n# of water in a box\n1 0 0 9\n")
-    assert len(OPTIONS["point_charges"].read("point_charges", str(file))) == 1
+    assert OPTIONS["point_charges"].read("point_charges", str(file)) == ([[1, 0, 0, 9]], "bohr")
 
 
 @pytest.mark.parametrize("text", ["", "file,charge\n", "file;charge\n"])

@@ -310,6 +310,15 @@ def test_potential_of_a_smeared_charge():
     assert result.energies["external"] == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize("f", [lambda r: 1e-3 * r[3], lambda r: jnp.sum(r[jnp.array([0, 5])]), lambda r: r[-4]])
+def test_an_index_beyond_the_point_is_refused(f):
+    """JAX takes the last element for all behind it: r[3] was r[2]."""
+    with pytest.raises(
+        InputError, match="external_potential takes an element that is not there.*shape \\(3,\\): index"
+    ):
+        dftfd.run_scf(water(), "hf", external_potential=f)
+
+
 def test_electrons_alone_feel_a_confining_potential():
     """(f, 'electrons'): the energy of the nuclei is left out, exactly -sum Z f(R); orbitals are the same."""
     options = {"grid_level": 1, "conv_tol": 1e-11}

@@ -23,6 +23,7 @@ from dftfd.benchmarks.gmtkn55 import CLASS_OF, MEAN_REFERENCE
 from dftfd.benchmarks.reactions import BenchmarkSet, Reaction, Species, Subset, checked
 from dftfd.errors import FileError, InputError, shown
 from dftfd.runtime.files import read_bytes
+from dftfd.runtime.written_numbers import as_real, as_whole
 
 SOURCE = "Diet GMTKN55: T. Gould, Phys. Chem. Chem. Phys. 20, 27735 (2018), doi:10.1039/C8CP05554H"
 MAX_BYTES, MAX_LINES, MAX_DEPTH = 32 * 2**20, 500_000, 12
@@ -67,9 +68,9 @@ def _read(path) -> BenchmarkSet:
                     if known and (known.atoms, known.charge, known.spin) == (made.atoms, made.charge, made.spin):
                         key = f"{subset}/{name}"
                     species.setdefault(key, made)
-                    pairs.append((key, float(molecule["Count"])))
-                weight = float(entry["Weight"])
-                reactions.append(Reaction(label, subset, tuple(pairs), float(entry["Energy"]), weight))
+                    pairs.append((key, as_real(molecule["Count"])))
+                weight = as_real(entry["Weight"])
+                reactions.append(Reaction(label, subset, tuple(pairs), as_real(entry["Energy"]), weight))
                 mean = MEAN_REFERENCE / weight if weight else None
                 subsets[subset] = Subset(subset, CLASS_OF.get(subset.lower(), ""), SOURCE, mean)
     except Exception as error:  # names, lists and numbers may stand anywhere
@@ -81,7 +82,7 @@ def _read(path) -> BenchmarkSet:
 def _molecule(name, entry) -> Species:
     symbols, positions = _row(entry["Elements"]), entry["Positions"]
     atoms = "; ".join(" ".join([symbol, *_row(position)]) for symbol, position in zip(symbols, positions, strict=True))
-    return Species(name, atoms + ";", int(entry["Charge"]), int(entry["UHF"]))
+    return Species(name, atoms + ";", as_whole(entry["Charge"]), as_whole(entry["UHF"]))
 
 
 def _row(words):

@@ -11,8 +11,9 @@ from itertools import product
 from pathlib import Path
 
 from dftfd.benchmarks.reactions import BenchmarkSet, Reaction, Species, Subset, atom_text, checked
-from dftfd.errors import DftfdError, FileError, InputError
+from dftfd.errors import DftfdError, FileError, InputError, shown
 from dftfd.runtime.files import read_bytes
+from dftfd.runtime.written_numbers import as_real, whole
 from dftfd.system.geometry import parse_geometry, read_text
 
 SOURCE = "GMTKN55: L. Goerigk et al., Phys. Chem. Chem. Phys. 19, 32184 (2017), doi:10.1039/C7CP04913G"
@@ -31,6 +32,8 @@ CLASSES = {
 CLASS_OF = {subset.lower(): kind for kind, names in CLASSES.items() for subset in names.split()}
 
 _CALL = re.compile(r"^\s*(?:\$tmer|tmer2\+\+)\s+(.*?)\sx\s+(.*?)\s*\$w\s+(\S+)")
+_BEGINS = re.compile(r"\s*(?:\$\{?tmer|tmer2\+\+)")
+_EXPECTED = "'$tmer A/$f B/$f x -1 1 $w 12.3'"
 _BRACES = re.compile(r"\{([^{}]*)\}")
 MAX_BYTES = 4 * 2**20
 
@@ -76,20 +79,18 @@ def _weighted(reaction, mean):
 def _reactions(file, subset, folder) -> list[Reaction]:
     reactions: list[Reaction] = []
     for number, line in enumerate(read_bytes(file, MAX_BYTES).decode("utf-8", "replace").splitlines(), start=1):
-        if line.lstrip().startswith("#") or not (match := _CALL.match(line)):
+        if not _BEGINS.match(line):
             continue
+        if (match := _CALL.match(line)) is None:
+            raise FileError(f"{file}, line {number}: {shown(line.strip())} is no reaction; expected {_EXPECTED}.")
+        names = [f"{folder}/{name}" for name in _expanded(match[1])]
         try:
-            names = [f"{folder}/{name}" for name in _expanded(match[1])]
-            coefficients = [float(word) for word in match[2].split()]
-            reactions.append(
-                Reaction(
-                    str(len(reactions) + 1), subset, _summed(zip(names, coefficients, strict=True)), float(match[3])
-                )
-            )
+            pairs = zip(names, map(as_real, match[2].split()), strict=True)
+            reactions.append(Reaction(str(len(reactions) + 1), subset, _summed(pairs), as_real(match[3])))
         except ValueError as error:
             raise FileError(f"{file}, line {number}: {len(names)} molecules, no reaction ({error}).") from error
     if not reactions:
-        raise FileError(f"{file} holds no reactions; expected lines '$tmer A/$f B/$f x -1 1 $w 12.3'.")
+        raise FileError(f"{file} holds no reactions; expected lines {_EXPECTED}.")
     return reactions
 
 
@@ -127,7 +128,6 @@ def _whole(file) -> int:
     if not file.is_file():
         return 0
     words = read_bytes(file, 1000).decode("utf-8", "replace").split()
-    try:
-        return int(words[0])
-    except (IndexError, ValueError) as error:
-        raise FileError(f"{file} holds no whole number.") from error
+    if (value := whole(words[0]) if words else None) is None:
+        raise FileError(f"{file} holds no whole number.")
+    return value

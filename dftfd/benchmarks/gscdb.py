@@ -14,6 +14,7 @@ from dftfd.benchmarks.reactions import BenchmarkSet, Reaction, Species, Subset, 
 from dftfd.errors import DftfdError, FileError, InputError
 from dftfd.libcint.mole import HARTREE_IN_KCAL
 from dftfd.runtime.spreadsheet import read_table
+from dftfd.runtime.written_numbers import as_real, as_whole, real
 from dftfd.system.geometry import parse_geometry, read_text
 
 SOURCE = "GSCDB137: J. Liang, M. Head-Gordon, arXiv:2508.13468, CC BY 4.0"
@@ -78,8 +79,8 @@ def _reaction(row, table) -> Reaction:
     try:
         total: dict[str, float] = {}
         for coefficient, label in zip(words[::2], words[1::2], strict=True):
-            total[label] = total.get(label, 0.0) + float(coefficient)
-        value = HARTREE_IN_KCAL * float(row["reference"])
+            total[label] = total.get(label, 0.0) + as_real(coefficient)
+        value = HARTREE_IN_KCAL * as_real(row["reference"].strip())
     except ValueError as error:
         raise FileError(f"{table}: reaction {name!r} cannot be read ({error}).") from error
     return Reaction(name, row["dataset"], tuple(total.items()), value)
@@ -110,7 +111,7 @@ def read_molecule(path, label) -> Species:
         said = {key.strip().lower(): value.strip() for key, _, value in entries}
         # their comment line has commas, which dftfd's reader takes for blanks: the atoms are read without it
         geometry = parse_geometry("\n".join([lines[0], "", *lines[2:]]), str(file))
-        charge, spin = int(said.get("charge", 0)), int(said.get("multiplicity", 1)) - 1
+        charge, spin = as_whole(said.get("charge", "0")), as_whole(said.get("multiplicity", "1")) - 1
     except (DftfdError, ValueError, IndexError) as error:
         return Species(label, "", reason=f"{file}: {error}")
     reason = ""
@@ -135,16 +136,10 @@ def read_totals(path, xc: str) -> dict[str, float]:
         known = ", ".join(FUNCTIONALS.get(word, word) for word in header if word)
         raise InputError(f"{table} has no energies with {xc!r}; it has {known}.")
     column = at[_plain(xc)]
-    found = {row[0]: _number(row[column]) for row in rows if len(row) > column}
-    return {name: energy for name, energy in found.items() if math.isfinite(energy)}
+    found = {row[0]: real(row[column].strip()) for row in rows if len(row) > column}
+    # of calculations that they do not have, nothing or a word stands there
+    return {name: energy for name, energy in found.items() if energy is not None and math.isfinite(energy)}
 
 
 def _plain(name):
     return name.lower().replace("-", "").replace("_", "")
-
-
-def _number(word):
-    try:
-        return float(word)
-    except ValueError:  # a calculation that they do not have
-        return math.nan

@@ -9,12 +9,11 @@ import numpy as np
 from dftfd.benchmarks.energies import How, cost, distinct_molecules, name_of
 from dftfd.benchmarks.reactions import BenchmarkSet
 from dftfd.errors import ResourceError
-from dftfd.model.calculation import Calculation
-from dftfd.model.options import Options
 from dftfd.runtime.memory import memory_shared_among
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.progress import Progress, in_time
 from dftfd.system.molecule import Molecule
+from dftfd.tasks.run import plan_scf
 
 SECONDS = 1.15e-5
 """Processor seconds per unit of `cost`: diet:150, PBE, def2-SVP, fitted integrals, grid level 3 (docs/benchmark.md)."""
@@ -95,7 +94,7 @@ def _memory(system, xc, how) -> str:
     told = _Facts()
     try:
         with memory_shared_among(how.jobs):
-            Calculation.of(system, Options.given_to("run_scf", **how.options | {"xc": xc})).plan(told)
+            plan_scf(system, told, **how.options | {"xc": xc})
     except ResourceError as error:
         return str(error)
     return next(text for text in told.texts if text.startswith("memory"))

@@ -17,6 +17,7 @@ from dftfd.benchmarks.gmtkn55 import CLASS_OF
 from dftfd.benchmarks.reactions import BenchmarkSet, Reaction, Species, Subset, atom_text, checked
 from dftfd.errors import DftfdError, FileError, InputError
 from dftfd.runtime.files import read_bytes
+from dftfd.runtime.written_numbers import as_real
 from dftfd.system.geometry import parse_geometry, read_text
 
 SOURCE = "refdata: A. Otero de la Roza, https://github.com/aoterodelaroza/refdata, GPL 3"
@@ -63,11 +64,11 @@ def _reactions(file, subset) -> tuple[list[Reaction], str]:
     try:
         for word in rest:
             total: dict[str, float] = {}
-            while float(word) != 0:
+            while (coefficient := as_real(word)) != 0:
                 label = next(rest)
-                total[label] = total.get(label, 0.0) + float(word)
+                total[label] = total.get(label, 0.0) + coefficient
                 word = next(rest)
-            reference = float(next(rest))
+            reference = as_real(next(rest))
             reactions.append(Reaction(str(len(reactions) + 1), subset, tuple(total.items()), reference))
     except (ValueError, StopIteration, RuntimeError) as error:
         raise FileError(f"{file}: no din file after reaction {len(reactions)}: {error or 'it ends early'}.") from error

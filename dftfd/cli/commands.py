@@ -40,6 +40,10 @@ _DASHES = re.compile("-?[\u2010-\u2015\u2212][-\u2010-\u2015\u2212]?[a-z]")
 """Options whose hyphens a word processor has changed."""
 
 
+_PYTHONS = re.compile(r"(?=.*_)[+-]?[0-9_]*(?:[0-9]|\.[0-9])[0-9_.]*(?:e[+-]?[0-9_]+)?", re.I)
+"""Numbers with underscores, as only Python reads them."""
+
+
 class Commands(TyperGroup):
     """The commands; of an option that counts once and is given twice the last value counts, and a warning says so."""
 
@@ -52,6 +56,8 @@ class Commands(TyperGroup):
                 warn(f"{option.opts[0]} is given more than once, the last value counts; one for each run.")
         if odd := next(filter(_DASHES.match, rest), None):
             raise InputError(f"{odd!r} is no option{odd_character(odd)}; options begin with two hyphens, --.")
+        if odd := next((value for word in rest if _PYTHONS.fullmatch(value := word.rpartition("=")[2])), None):
+            raise InputError(f"{odd!r} is no number; write {odd.replace('_', '')}, or ./{odd} for a file of that name.")
         return name, command, rest
 
 
@@ -145,11 +151,10 @@ def run(
     debug: Debug = False,
 ):
     """Compute the Kohn-Sham energy of a molecule, or of many."""
-    from dftfd.model.calculation import Calculation
-    from dftfd.model.options import Options
     from dftfd.results.checkpoint import as_checkpoint
     from dftfd.results.document import Document, Said, numbers
     from dftfd.system.molecule import molecule
+    from dftfd.tasks.run import plan_scf
 
     given = given_options(context)
     if are_many(files, given):
@@ -164,7 +169,7 @@ def run(
         system = molecule(**request.molecule)
         with progress_of(system, quiet) as progress:
             if dry_run:
-                Calculation.of(system, Options.given_to("run_scf", **request.settings)).plan(progress)
+                plan_scf(system, progress, **request.settings)
                 raise typer.Exit
             parts = _computed(system, request.settings | {"progress": progress}, solvation_energy)
     result = parts["result"]

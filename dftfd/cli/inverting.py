@@ -13,6 +13,7 @@ from dftfd.cli.verdicts import functionals_of
 from dftfd.errors import InputError
 from dftfd.runtime.files import require_ending, require_picture
 from dftfd.runtime.notebook import require_new
+from dftfd.runtime.written_numbers import as_whole, separated
 
 OFFERED = "grid_level", "linear_dependence", "max_memory"
 
@@ -105,6 +106,6 @@ def _of_result(file, of_run):
 
 def _numbers(option, words) -> tuple[int, ...]:
     try:
-        return tuple(int(word) for word in words.split(",") if word.strip())
+        return tuple(as_whole(word) for word in separated(words))
     except ValueError as error:
         raise InputError(f"--{option} {words!r}: whole numbers between commas expected, such as 6,6.") from error

@@ -36,6 +36,7 @@ from dftfd.cli.option_types import with_options
 from dftfd.cli.terminal import say
 from dftfd.errors import InputError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, names
+from dftfd.runtime.written_numbers import as_whole, separated
 from dftfd.system.geometry import MAX_ATOMS
 
 File = Annotated[str, typer.Argument(help="xyz file, or coordinates such as 'H 0 0 0; H 0 0 0.74'.")]
@@ -396,6 +397,6 @@ def _atom_lists(text):
 def _numbers(text):
     """Whole numbers between blanks; None for none."""
     try:
-        return [int(word) for word in text.replace(",", " ").split()] or None
+        return [as_whole(word) for word in separated(text)] or None
     except ValueError as error:
         raise InputError(f"{text!r}: whole numbers between blanks expected, such as '0 1'.") from error

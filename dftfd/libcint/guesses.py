@@ -44,17 +44,23 @@ def hueckel_density(molecule) -> np.ndarray:
 
 def atomic_potentials(molecule) -> np.ndarray:
     """Matrix (ao, ao) [hartree] of the superposed potentials of the atoms' electrons; with H_core it gives orbitals."""
+    mole, fits = to_pyscf(molecule), fitted_potentials(molecule)
+    with quiet():
+        return np.array(hf.make_sap(mole, {label: fit for (label, _), fit in zip(mole._atom, fits, strict=True)}))
+
+
+def fitted_potentials(molecule) -> list[np.ndarray]:
+    """Exponents and charges (n, 2) of each atom's potential; UnsupportedError and InputError where there is none."""
     if any(ecp is not None for ecp in molecule.atom_ecp):
         raise UnsupportedError("guess='sap' knows atoms with all their electrons only; choose guess='atom'.")
-    mole, table = to_pyscf(molecule), {}
-    for (label, _), symbol, ghost in zip(mole._atom, molecule.symbols, molecule.ghost, strict=True):
+    found = []
+    for symbol, ghost in zip(molecule.symbols, molecule.ghost, strict=True):
         try:
-            fit = np.array(load_basis(SAP_BASIS, symbol)[0][1:], dtype=float)  # exponents, charges
+            fit = np.array(load_basis(SAP_BASIS, symbol)[0][1:], dtype=float)
         except InputError as error:
             raise InputError(f"guess='sap' has no atomic potential for {symbol}; choose guess='atom'.") from error
-        table[label] = fit * [1.0, 0.0 if ghost else 1.0]
-    with quiet():
-        return np.array(hf.make_sap(mole, table), dtype=float)
+        found.append(fit * [1.0, 0.0 if ghost else 1.0])
+    return found
 
 
 def projected_density(source, P, target) -> np.ndarray:

@@ -181,7 +181,10 @@ class Calculation:
         return quadrature_grid(self.molecule, self.nlc_level) if self.functional.double_integral_part.terms else None
 
     def energy(self, progress) -> KohnSham:
-        """The terms of the energy, which compute what they need when they are first asked."""
+        """The terms of the energy, which compute what they need when they are first asked.
+
+        The memory that they take is told, as by `build`. ResourceError beyond its limit.
+        """
         return self._planned(progress)[0]
 
     def energy_once(self, progress, chosen) -> KohnSham:
@@ -199,10 +202,6 @@ class Calculation:
         for term in energy.terms:
             term.prepare(progress)
         return Ingredients(self, energy, matrices, X, orbitals)
-
-    def plan(self, progress) -> None:
-        """Tell what `build` would, before it: the memory that the calculation takes. ResourceError beyond its limit."""
-        self._planned(progress)
 
     def _planned(self, progress) -> tuple[KohnSham, GridOrbitals]:
         """The terms, and the orbitals on their grids, told how much memory they may keep."""

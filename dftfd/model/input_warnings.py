@@ -7,6 +7,7 @@ import re
 import warnings
 
 import numpy as np
+from scipy.spatial import KDTree
 
 from dftfd.errors import InputWarning
 from dftfd.functionals.base import Functional
@@ -23,6 +24,10 @@ up to 2e-5 at level 1.
 
 STEEP, DIFFUSE = 10.0, 0.03
 """Kinetic energies [hartree] of a basis function above and below which it is called so: lengths of 0.2 and 4 bohr."""
+
+CLOSE_CHARGE = 1.9
+"""Distance [bohr] of a point charge from an atom, 1 angstrom, below which those of QM/MM do not come: a hydrogen bond
+of 1.8 angstrom that is taken for bohr does."""
 
 SCAN_LEVEL = 5
 """Grid level from which SCAN's energy is good to half a millihartree; at level 3 water errs by 0.9, Ar2 by 6."""
@@ -93,7 +98,7 @@ def _odd_shares(spec, functional) -> tuple[float, float] | None:
     return (exchange, correlation) if is_odd else None
 
 
-def warn_about_sizes(options) -> None:
+def warn_about_sizes(options, molecule) -> None:
     """Warn about numbers that look like those of another unit, or of another order of charge, x, y, z."""
     width = options.smearing[1] if isinstance(options.smearing, tuple) else options.smearing or 0.0
     field = 0.0 if options.electric_field is None else float(np.abs(options.electric_field).max())
@@ -106,6 +111,21 @@ def warn_about_sizes(options) -> None:
     }
     for words in (words for words, is_odd in odd.items() if is_odd):
         _warn(f"{words}: is another unit or order meant?")
+    _warn_about_close_charges(options.point_charges, molecule)
+
+
+def _warn_about_close_charges(charges, molecule):
+    real = np.flatnonzero(molecule.nuclear_charges)
+    if charges is None or not len(real):
+        return
+    distances, nearest = KDTree(molecule.coordinates[real]).query(charges[:, 1:])
+    k = int(np.argmin(distances))
+    if distances[k] < CLOSE_CHARGE:
+        atom = real[nearest[k]]
+        _warn(
+            f"point_charges: number {k + 1} is {distances[k]:.3g} bohr from {molecule.symbols[atom]}{atom + 1}; is "
+            "angstrom meant? That is (rows, 'angstrom'), or angstrom behind the rows of a command."
+        )
 
 
 def warn_about_basis(functional: Functional, molecule) -> None:

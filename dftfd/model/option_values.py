@@ -29,6 +29,9 @@ _SETTINGS_OF_JAX = {
 SMEARINGS = ("fermi", "gaussian")
 SOLVENT_MODELS = ("cpcm", "cosmo", "iefpcm", "ssvpe", "smd")
 LARGEST_CONSTANT, LONGEST_NAME = 1e12, 80
+LENGTHS = {"bohr": 1.0, "angstrom": 1 / 0.52917721092}
+"""Units of the positions of charges, in bohr: PySCF's, which is not loaded where options are read."""
+
 NEARLY = 1.05
 """By how much an optical dielectric constant may be above the static one: those of hydrocarbons are equal but for the
 measurements (undecane 1.04 in the Minnesota database)."""
@@ -48,8 +51,12 @@ def _grid(value):
 
 
 def _point_charges(value):
+    """Rows (charge, x, y, z) in bohr; None for none."""
+    is_pair = isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[1], str)
+    value, unit = value if is_pair else (value, "bohr")
+    factor = LENGTHS[choice(*LENGTHS).convert(unit)]
     rows = array().convert(value)
-    return array(None, 4).convert(rows) if rows.size else None
+    return array(None, 4).convert(rows) * [1.0, factor, factor, factor] if rows.size else None
 
 
 def _smearing(value):
@@ -94,25 +101,33 @@ def not_negative(unit, example):
 _COLUMNS = {"q": "charge", "charges": "charge", "w": "weight", "weights": "weight"}
 
 
-def rows_of_text(words: str, columns: str = "") -> list[list[float]]:
-    """Rows of numbers between semicolons, '1 0 0 5; -1 0 0 -5', or the lines of a file of that name.
+def rows_of_text(words: str) -> list[list[float]]:
+    """Rows of numbers between semicolons, '1 0 0 5; -1 0 0 -5', or the lines of a file of that name."""
+    return _rows(_lines(words)[0])
 
-    columns: their names in order, 'x y z weight', which a heading of the file must not contradict.
+
+def _lines(words, columns=""):
+    """(rows between semicolons, remarks) of a text, or of the file of that name.
+
+    columns: their names in order, 'x y z weight', which no heading of the file may contradict.
     """
-    if ";" not in words and Path(words).is_file():
-        lines = [line.partition("#") for line in read_text(words, "rows of numbers").splitlines()]
-        for _, _, remark in lines if columns else ():
-            _require_heading(remark.strip(), columns.split(), words)
-        words = ";".join(line for line, _, _ in lines)
+    if ";" in words or not Path(words).is_file():
+        return words, []
+    lines = [line.partition("#") for line in read_text(words, "rows of numbers").splitlines()]
+    remarks = [remark.strip() for _, _, remark in lines]
+    for remark in remarks if columns else ():
+        _require_heading(remark, columns.split(), words)
+    return ";".join(line for line, _, _ in lines), remarks
+
+
+def _rows(words) -> list[list[float]]:
     if not (rows := [reals(row) for row in words.split(";") if row.strip()]):
         raise UnclearNumber("there are no numbers in it")
     return rows
 
 
 def _require_heading(remark, columns, path):
-    """InputError for a remark that names the columns in another order, or another unit than bohr."""
-    if unit_of(remark, path) == "angstrom":
-        raise InputError(f"{path}: {shown(remark)}: positions in bohr expected.")
+    """InputError for a remark that names the columns in another order."""
     named = [_COLUMNS.get(word, word) for word in re.findall("[a-z]+", remark.lower())]
     named = [word for word in dict.fromkeys(named) if word in columns]
     if len(named) == len(columns) and named != columns:
@@ -120,11 +135,22 @@ def _require_heading(remark, columns, path):
 
 
 def charges_of_text(words):
-    return rows_of_text(words, "charge x y z")
+    """Rows of charges in bohr, or in the unit that stands behind them or in a remark of their file."""
+    lines, remarks = _lines(words, "charge x y z")
+    rows, _, last = lines.rstrip().rpartition(" ")
+    if last.lower() in LENGTHS:
+        lines, remarks = rows, [last]
+    units = {unit for remark in remarks if (unit := unit_of(remark, shown(words)))}
+    if len(units) > 1:
+        raise UnclearNumber(f"its remarks name two units, {' and '.join(sorted(units))}")
+    return (_rows(lines), *units) if units else _rows(lines)
 
 
 def grid_of_text(words):
-    return np.array(rows_of_text(words, "x y z weight"))
+    lines, remarks = _lines(words, "x y z weight")
+    if remark := next((remark for remark in remarks if unit_of(remark, words) == "angstrom"), None):
+        raise InputError(f"{words}: {shown(remark)}: positions in bohr expected.")
+    return np.array(_rows(lines))
 
 
 def row_of_text(words):
@@ -159,7 +185,9 @@ def smearing_of_text(words):
 MEMORY = Kind("a number of MB, or text such as '800 MB' or '4 GB'", _memory)
 GUESS = Kind("a name, a file, a result or a matrix", _guess)
 GRID = Kind("a pair (points (n, 3), weights (n,)) of finite numbers, or a Grid of dftfd.molecular_grid", _grid)
-CHARGES = Kind("rows (charge, x, y, z) of finite numbers", _point_charges)
+CHARGES = Kind(
+    "rows (charge, x, y, z) of finite numbers, positions in bohr, or a pair (rows, 'angstrom')", _point_charges
+)
 SMEARING = Kind(
     "a positive number of hartree, such as 0.01, or a pair such as ('gaussian', 0.01); a kind is one of "
     + ", ".join(SMEARINGS),

@@ -205,8 +205,9 @@ class Options:
         optional(values.CHARGES),
         Option(
             ENERGY,
-            "Rows charge, x, y, z, positions in bohr; between semicolons or in a file.",
-            "",
+            "Rows charge, x, y, z, positions in bohr; between semicolons or in a file. The word angstrom behind the "
+            "rows or in a remark (#) of the file names that unit.",
+            "a pair (rows, 'angstrom').",
             values.charges_of_text,
         ),
     ] = None

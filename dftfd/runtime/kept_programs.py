@@ -10,6 +10,7 @@ from platformdirs import user_cache_path
 
 from dftfd.errors import FileError, InputError
 from dftfd.runtime.memory import memory_size
+from dftfd.runtime.written_numbers import real
 
 LIMIT = "1 GB"
 DAYS = 90
@@ -57,10 +58,7 @@ def cache_limit() -> int:
 def longest_unused() -> float:
     """Seconds after which a program that nobody used goes."""
     given = os.environ.get("DFTFD_CACHE_DAYS") or str(DAYS)
-    try:
-        days = float(given)
-    except ValueError:
-        days = float("nan")
+    days = real(given.strip()) or 0.0
     if not days > 0:
         raise InputError(f"DFTFD_CACHE_DAYS={given!r}: a positive number of days expected, such as {DAYS}.")
     return 86400 * days

@@ -6,6 +6,8 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+from dftfd.runtime.written_numbers import real
+
 _FORMULA = re.compile(r"\s*[=+\-@]")
 _TEX = {c: rf"\{c}" for c in "_%&#${}"}
 _TEX |= {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -35,13 +37,9 @@ def csv_table(names: Sequence[str], rows: Iterable[Iterable]) -> str:
 
 
 def _cell(value):
-    if not isinstance(value, str) or not _FORMULA.match(value):
+    if not isinstance(value, str) or not _FORMULA.match(value) or real(value) is not None:
         return value
-    try:
-        float(value)
-    except ValueError:
-        return f"'{value}"
-    return value
+    return f"'{value}"
 
 
 def in_latex(text: str) -> str:

@@ -16,7 +16,7 @@ LONGEST = 1200
 
 _EXPONENT = r"(?:(?:[eEdD]|\*\^)[+-]?[0-9]+)?"
 _REAL = re.compile(rf"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+){_EXPONENT}")
-_WHOLE = re.compile(r"([+-]?[0-9]{1,9})(?:\.0*)?")
+_WHOLE = re.compile(r"([+-]?[0-9]{1,18})(?:\.0*)?")
 _DECIMAL_COMMA = re.compile(rf"[+-]?[0-9]*,[0-9]+{_EXPONENT}")
 _TIGHT = re.compile(r"\S,\S")
 _SEPARATOR = re.compile(r"[\s,]+")
@@ -36,7 +36,7 @@ def real(word: str) -> float | None:
 
 
 def whole(word: str) -> int | None:
-    """The whole number of up to nine digits that a word is, 1 or 1.0; None for any other word."""
+    """The whole number of up to 18 digits that a word is, 1 or 1.0; None for any other word."""
     match = _WHOLE.fullmatch(word.translate(DASHES)) if len(word) <= LONGEST else None
     return int(match[1]) if match else None
 

@@ -32,7 +32,7 @@ def _filled(mo_energy, numbers):
     """Occupation numbers (spin, mo): numbers[s] belong to the lowest orbitals of spin s, the rest are 0."""
     occupation = np.zeros_like(mo_energy)
     for s, (energies, of_spin) in enumerate(zip(mo_energy, numbers, strict=True)):
-        _check_room(len(of_spin), energies.size)
+        require_room(len(of_spin), energies.size)
         lowest = np.argsort(energies.round(DEGENERATE_DECIMALS), kind="stable")[: len(of_spin)]
         occupation[s, lowest] = of_spin
     return occupation
@@ -79,7 +79,7 @@ class MaximumOverlap:
         occupation = np.zeros_like(mo_energy)
         for s, numbers in enumerate(self.numbers):
             given = np.array(numbers)
-            _check_room(len(given), mo_energy.shape[1])
+            require_room(len(given), mo_energy.shape[1])
             overlaps = (self.C[s].T @ self.S @ mo_coeff[s]) ** 2
             free = np.ones(mo_energy.shape[1], dtype=bool)
             for number in sorted(set(given[given > 0].tolist()), reverse=True):
@@ -117,7 +117,7 @@ class Smearing:
         occupation, entropy = np.zeros_like(mo_energy), 0.0
         for s, (energies, n) in enumerate(zip(mo_energy, self.n_electrons, strict=True)):
             share = n / self.capacity
-            _check_room(share, energies.size)
+            require_room(share, energies.size)
             if share == 0:
                 continue
             if share == energies.size:
@@ -161,7 +161,8 @@ class Smearing:
         return -np.exp(-(x**2)) / (2.0 * np.sqrt(np.pi))
 
 
-def _check_room(needed, available):
+def require_room(needed, available) -> None:
+    """InputError where more orbitals are occupied than there are."""
     if needed > available:
         raise InputError(
             f"{needed:g} orbitals must be occupied but the basis set gives only {available} independent ones; "

@@ -26,7 +26,9 @@ _BOHR = re.compile(
 )
 _OTHER = r"pm|picomet(?:er|re)s?|nm|nanomet(?:er|re)s?|fractional|crystal|direct"
 _NOT_READ = re.compile(
-    rf"\b{_LENGTHS}[(\[]?(?P<unit>{_OTHER})(?!\w)|^(?:in )?(?P<alone>{_OTHER})$|(?P<kind>fractional) coord", re.I
+    rf"\b{_LENGTHS}[(\[]?(?P<unit>{_OTHER})(?!\w)|[(\[](?P<bracketed>pm|nm)[)\]]|^(?:in )?(?P<alone>{_OTHER})$"
+    "|(?P<kind>fractional) coord",
+    re.I,
 )
 _ANGSTROM = re.compile(r"(?<![\w/])(?:[aå]ngstr[oö]ms?|Å)(?![\w/])", re.I)
 
@@ -157,7 +159,7 @@ def ion_of_atoms(comment: str, symbols: Sequence[str]) -> dict[str, str]:
 def unit_of(text: str, source: str) -> str | None:
     """'bohr' or 'angstrom' where a text names it, else None; InputError for units that are not read."""
     if other := _NOT_READ.search(text):
-        word = other["unit"] or other["alone"] or other["kind"]
+        word = next(filter(None, other.groups()))
         raise InputError(f"{source}: the comment line says {shown(word)}; coordinates in angstrom or bohr are read.")
     return "bohr" if _BOHR.search(text) else "angstrom" if _ANGSTROM.search(text) else None
 

@@ -34,14 +34,23 @@ from dftfd.runtime.version import VERSION
 from dftfd.scf.approach import Approach, approach, smallest_gap
 from dftfd.scf.convergence import Convergence
 from dftfd.scf.loop import solve
-from dftfd.scf.occupation import Aufbau, MaximumOverlap, Occupier
-from dftfd.scf.problem import Problem, Solution, State
+from dftfd.scf.occupation import Aufbau, MaximumOverlap, Occupier, require_room
+from dftfd.scf.problem import Problem, Snapshot, Solution, State
 from dftfd.scf.rotation import EnergyModel
 from dftfd.scf.stability import LOOKS, SUSPICIOUS, difference_response, lowest_rotation
 from dftfd.system.molecule import Molecule
-from dftfd.tasks.starting_density import checked_guess, other_starts, starting_density
+from dftfd.tasks.starting_density import (
+    checked_guess,
+    other_starts,
+    require_broken_symmetry,
+    starting_density,
+)
 from dftfd.terms import CoulombExchangeEnergy
 
+NOTHING_TO_FOLLOW = (
+    "follow_orbitals=True needs `occupations` and, as guess, the result whose orbitals they belong to, in the same "
+    "basis set."
+)
 VERSIONED = ("jax", "jaxlib", "numpy", "scipy", "pyscf", "jax-xc")
 
 
@@ -67,22 +76,8 @@ def run_scf(molecule: Molecule, options: Options) -> SCFResult:
 
 def solution_of(calculation: Calculation, options: Options, build: Callable[[Any], Ingredients]) -> SCFResult:
     """The result of `run_scf` for a calculation whose ingredients `build(progress)` makes, or has made before."""
-    molecule = calculation.molecule
-    occupations = occupations_for(options.occupations, calculation.n_spin, calculation.capacity)
-    options = replace(options, method=calculation.method, occupations=occupations)
-    refuse_frozen_core(calculation, options)
-    guess = checked_guess(options.guess, calculation)
-    refuse_part(options.xc, calculation.functional)
-    warn_about_functional(options.xc, calculation.functional, calculation.grid)
-    warn_about_basis(calculation.functional, calculation.molecule)
-    warn_about_sizes(options)
-    strategy = options.strategy
-    progress = as_progress(options.progress)
-    snapshot = None if options.restart is None else resume(options.restart, calculation, options)
-    checkpoint: Any = as_checkpoint(options.checkpoint, options.restart)
-    if checkpoint is not None:
-        checkpoint.prepare(calculation)
-
+    options, guess, snapshot, checkpoint = _begun(calculation, options)
+    molecule, strategy, progress = calculation.molecule, options.strategy, as_progress(options.progress)
     ingredients = build(progress)
     if strategy.always_minimises:
         ingredients.energy.require_response()
@@ -125,6 +120,42 @@ def solution_of(calculation: Calculation, options: Options, build: Callable[[Any
             progress.fact(note)
     warn_about_electrons(result, ingredients)
     return result
+
+
+def plan_scf(molecule: Molecule, progress: Progress, **options: Any) -> None:
+    """Refuse and warn about what `run_scf` would before its first integral, and tell the memory that it takes."""
+    require_settings_of_jax()
+    given = Options.given_to("run_scf", **options)
+    calculation = Calculation.of(molecule, given)
+    _begun(calculation, given)
+    energy = calculation.energy(progress)
+    if given.strategy.always_minimises:
+        energy.require_response()
+
+
+def _begun(calculation: Calculation, options: Options) -> tuple[Options, Any, Snapshot | None, Any]:
+    """Options that were checked with the molecule, the guess, the Snapshot to go on from, the Checkpoint to write.
+
+    All that is refused before an integral is computed is refused here, so that a plan and a run refuse the same.
+    """
+    occupations = occupations_for(options.occupations, calculation.n_spin, calculation.capacity)
+    options = replace(options, method=calculation.method, occupations=occupations)
+    occupied = calculation.n_occupied if occupations is None else map(len, occupations)
+    require_room(max(occupied), calculation.molecule.n_ao)
+    refuse_frozen_core(calculation, options)
+    guess = checked_guess(options.guess, calculation)
+    require_broken_symmetry(options.broken_symmetry, calculation)
+    if options.follow_orbitals and (not isinstance(guess, SCFResult) or occupations is None):
+        raise InputError(NOTHING_TO_FOLLOW)
+    refuse_part(options.xc, calculation.functional)
+    warn_about_functional(options.xc, calculation.functional, calculation.grid)
+    warn_about_basis(calculation.functional, calculation.molecule)
+    warn_about_sizes(options, calculation.molecule)
+    snapshot = None if options.restart is None else resume(options.restart, calculation, options)
+    checkpoint: Any = as_checkpoint(options.checkpoint, options.restart)
+    if checkpoint is not None:
+        checkpoint.prepare(calculation)
+    return options, guess, snapshot, checkpoint
 
 
 def _goes_on(guess, molecule, options: Options, occupy) -> bool:
@@ -207,12 +238,8 @@ def _occupier(ingredients: Ingredients, options: Options, guess):
     calculation, occupations = ingredients.calculation, options.occupations
     if options.follow_orbitals:
         shape = (calculation.molecule.n_ao, ingredients.X.shape[1])
-        fits = isinstance(guess, SCFResult) and guess.mo_coeff.shape[1:] == shape
-        if not fits or occupations is None:
-            raise InputError(
-                "follow_orbitals=True needs `occupations` and, as guess, the result whose orbitals they belong to, in "
-                "the same basis set."
-            )
+        if guess.mo_coeff.shape[1:] != shape:
+            raise InputError(NOTHING_TO_FOLLOW)
         C = guess.mo_coeff if len(guess.mo_coeff) == calculation.n_spin else np.repeat(guess.mo_coeff[:1], 2, axis=0)
         return MaximumOverlap(occupations, C[: calculation.n_spin], ingredients.matrices.S)
     return calculation.occupier(options)

@@ -10,6 +10,7 @@ from dftfd.errors import CheckpointError, InputError, closest_names
 from dftfd.libcint.guesses import (
     atomic_density,
     atomic_potentials,
+    fitted_potentials,
     hueckel_density,
     moved_density,
     projected_density,
@@ -55,6 +56,8 @@ def checked_guess(guess, calculation: Calculation):
                 f"unknown guess {guess!r}; allowed: {', '.join(GUESSES)} (closest: {closest}), a checkpoint file, a "
                 "result or a density matrix."
             )
+        if guess.lower() == "sap":
+            fitted_potentials(calculation.molecule)
     elif not isinstance(guess, SCFResult):
         checked_density(guess, calculation.n_spin, calculation.molecule.n_ao)
     return guess
@@ -76,17 +79,24 @@ def starting_density(guess, ingredients: Ingredients, broken_symmetry=None):
         P, name = checked_density(guess, calculation.n_spin, calculation.molecule.n_ao), "given"
     if broken_symmetry is None:
         return P, name
-    if calculation.method != "UKS":
-        raise InputError(f"broken_symmetry needs method='UKS', not {calculation.method}.")
     if broken_symmetry == "mix":
         F = ingredients.energy.evaluate(P).F.mean(axis=0)
         return mixed_frontier(F, ingredients.X, calculation.n_occupied), f"{name}, HOMO and LUMO mixed"
-    atoms, last = list(broken_symmetry), calculation.molecule.n_atoms - 1
-    if not atoms or max(atoms) > last:
-        raise InputError(f"broken_symmetry={atoms}: give 'mix' or indices of atoms from 0 to {last}.")
+    atoms = list(broken_symmetry)
     P = flip_spins(calculation.molecule, P, atoms)
     P = nearest_determinant(P, ingredients.matrices.S, ingredients.X, calculation.n_occupied)
     return P, f"{name}, spin flipped on atoms {atoms}"
+
+
+def require_broken_symmetry(broken_symmetry, calculation: Calculation) -> None:
+    """InputError for broken symmetry of a restricted calculation, and of atoms that are not there."""
+    if broken_symmetry is None:
+        return
+    if calculation.method != "UKS":
+        raise InputError(f"broken_symmetry needs method='UKS', not {calculation.method}.")
+    last = calculation.molecule.n_atoms - 1
+    if broken_symmetry != "mix" and not 0 <= max(broken_symmetry, default=-1) <= last:
+        raise InputError(f"broken_symmetry={list(broken_symmetry)}: give 'mix' or indices of atoms from 0 to {last}.")
 
 
 def other_starts(guess: str, ingredients: Ingredients):

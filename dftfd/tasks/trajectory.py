@@ -23,6 +23,7 @@ from dftfd.libcint.mole import BOHR_IN_ANGSTROM, HARTREE_IN_EV
 from dftfd.runtime.files import write_text
 from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.records import DIGITS, checksum
+from dftfd.runtime.written_numbers import as_real, as_whole
 from dftfd.system.geometry import read_text
 
 _COLUMNS = "Properties=species:S:1:pos:R:3:forces:R:3:forces_hartree_bohr:R:3"
@@ -84,7 +85,7 @@ def read_trajectory(path) -> list[Frame]:
     lines, frames, start = text.split("\n")[:-1], [], 0  # what follows the last line break was cut off
     while start < len(lines):
         try:
-            stop = start + 2 + int(lines[start])
+            stop = start + 2 + as_whole(lines[start].strip())
             if stop > len(lines):
                 break
             frames.append(_frame(lines[start + 1], lines[start + 2 : stop]))
@@ -108,7 +109,7 @@ def _frame(head, rows):
             )
     identity = _IDENTITY.search(head)
     rows = [row.split() for row in rows]
-    numbers = np.array([row[1:] for row in rows], dtype=float)
+    numbers = np.array([[as_real(word) for word in row[1:]] for row in rows])
     said = re.search(r'energy(?:_hartree)?=(\S+) model="([^"]*)"', head)
     if said is None:
         raise ValueError
@@ -119,4 +120,4 @@ def _frame(head, rows):
     known = parse_json(unquote(identity[1])) if identity else None
     if known is not None and not isinstance(known, dict):
         raise ValueError
-    return Frame(tuple(row[0] for row in rows), positions, float(energy), forces, model, known)
+    return Frame(tuple(row[0] for row in rows), positions, as_real(energy), forces, model, known)

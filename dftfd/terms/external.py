@@ -15,6 +15,7 @@ from functools import cached_property
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental import checkify
 
 from dftfd.errors import DftfdError, InputError, shown
 from dftfd.runtime.arguments import Kind
@@ -111,6 +112,7 @@ def _potential(given):
     try:
         # a callable of Python's own around f: JAX may crash where it keeps another, such as a NumPy ufunc
         result = jax.eval_shape(lambda r: f(r), jax.ShapeDtypeStruct((3,), np.float64))
+        wrong = _index_out_of_bounds(f)
     except DftfdError:
         raise
     except Exception as error:  # whatever a user's code raises
@@ -121,7 +123,18 @@ def _potential(given):
         ) from error
     if getattr(result, "shape", None) != () or not jnp.issubdtype(result.dtype, jnp.floating):
         raise InputError(f"external_potential returns {shown(result)} at a point; one real number in hartree expected.")
+    if wrong:
+        raise InputError(
+            f"external_potential takes an element that is not there, instead of which JAX takes another: {wrong}. A "
+            "point r has the elements 0, 1 and 2."
+        )
     return ExternalPotential(f, acts_on == "all")
+
+
+def _index_out_of_bounds(f) -> str | None:
+    """What JAX has to say of an index beyond an array's end, which it moves to the end; None without one."""
+    error, _ = checkify.checkify(lambda r: f(r), errors=checkify.index_checks)(jnp.array(NEAR))
+    return (error.get() or "").partition("array ")[2].strip(" .") or None
 
 
 _POTENTIAL = Kind(

@@ -56,8 +56,6 @@ class Surroundings:
         energy = molecule.nuclear_repulsion - float(Z @ R @ self.electric_field)
         for charge, position in zip(self.charges, self.positions, strict=True):
             distances = np.linalg.norm(R - position, axis=1)
-            if np.any(distances[Z != 0] < 1e-6):
-                raise InputError(f"a point charge sits on a nucleus, at {position} bohr.")
             energy += float(charge * np.sum(Z[Z != 0] / distances[Z != 0]))
         return energy
 
@@ -129,5 +127,9 @@ def surroundings_for(
     """
     field = np.zeros(3) if electric_field is None else electric_field
     rows = np.zeros((0, 4)) if point_charges is None else point_charges
+    nuclei = molecule.coordinates[molecule.nuclear_charges != 0]
+    for position in rows[:, 1:]:
+        if np.any(np.linalg.norm(nuclei - position, axis=1) < 1e-6):
+            raise InputError(f"a point charge sits on a nucleus, at {position} bohr.")
     potential, around = checked_potential(external_potential), solvent_for(solvent, solvent_model)
     return Surroundings(field, rows[:, 0], rows[:, 1:], relativity, potential, around)
