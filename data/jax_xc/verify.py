@@ -2,8 +2,7 @@
 
     python data/jax_xc/verify.py measure SEED OUT.json [PART PARTS]   errors of all functionals on the points of a seed
     python data/jax_xc/verify.py second SEED OUT.json [PART PARTS]    errors of second derivatives, names of COMMON
-    python data/jax_xc/verify.py decide OUT.json [OUT.json ...]     functionals/jax_xc_verdicts.json, docs/catalogue.md
-    python data/jax_xc/verify.py page                               docs/catalogue.md, of the verdicts that are stored
+    python data/jax_xc/verify.py decide OUT.json [OUT.json ...]     functionals/jax_xc_verdicts.json
 
 Points: 3,000 for each spin layout, of which a third from the density of the water cation, see `points`. A name passes
 if energy and first derivatives are finite at all points and their errors at the 99th percentile are below 1e-9 and
@@ -16,9 +15,7 @@ import functools
 import itertools
 import json
 import math
-import re
 import sys
-import textwrap
 import traceback
 from pathlib import Path
 
@@ -34,7 +31,7 @@ from dftfd.verify.point_comparison import compare, scaled_error
 from dftfd.xc.variables import VARIABLES
 
 ROOT = Path(__file__).parents[2]
-VERDICTS, PAGE = ROOT / "functionals" / "jax_xc_verdicts.json", ROOT / "docs" / "catalogue.md"
+VERDICTS = ROOT / "functionals" / "jax_xc_verdicts.json"
 N_POINTS = 3000
 LIMITS = {"e": 1e-9, "d": 1e-7}
 SPINS = {"1": "unpolarised", "2": "polarised"}
@@ -62,52 +59,6 @@ CAUSES = {
     "hyb_mgga_xc_b0kcis": "libxc counts the correlation twice, jax-xc once",
 }
 """What is behind a difference, where it is known."""
-PAGE_TEXT = """# libxc's catalogue
-
-`libxc:NAME` is a functional of libxc's catalogue. Without the prefix, a name is the library's own functional if there
-is one, and the catalogue's otherwise.
-
-```python
-import dftfd
-
-f = dftfd.get_functional("libxc:gga_x_pbe_mol")  # also "gga_x_pbe_mol", 49, "pbe_mol," ...
-g = dftfd.get_functional("libxc:gga_x_pbe_mol", kappa=0.8)
-```
-
-All derivatives are derived. The formulas are the kernels of [jax-xc](https://github.com/sail-sg/jax_xc) 0.0.11
-(MPL-2.0), which were generated from libxc 6.0. `dftfd list TEXT` searches the names.
-
-| You have | What to do |
-| --- | --- |
-| Python 3.11 or 3.12, Linux, x86-64 | nothing: jax-xc comes with dftfd |
-| anything else (Python 3.13, macOS, ARM) | `dftfd get-libxc` fetches jax-xc once |
-| a source tree of libxc 7.0.0 | names that jax-xc lacks, or all without it: [libxc's notation](libxc_formulas.md) |
-
-## What is checked
-
-A name is served only if it agrees with libxc {version} (PySCF's) at 3,000 points of each spin layout: energy per volume
-to 1e-9 and first derivatives to 1e-7 at the 99th percentile, with finite values at all points. Errors are relative to
-the value plus the natural size of the quantity at that density.
-
-{n_verified} of the {n_table} names of libxc 6.0 pass. They were chosen on the points of one seed and passed on those of
-two others. Nine of ten are below {e_90:.0e} in energies and {d_90:.0e} in derivatives. The errors of each are in
-`functionals/jax_xc_verdicts.json`, written by `data/jax_xc/verify.py`.
-
-Second derivatives of {n_second} common names agree to {second_limit} where no spin density is below 1e-6 bohr^-3 or
-1 % of the other.
-
-## Names that are not served
-
-{n_refused} names of libxc 6.0 and 7 are refused with the reason. If the library has its own functional of that name, it
-is used.
-
-<details markdown="1">
-<summary>Names and reasons</summary>
-
-{table}
-
-</details>
-"""
 _K_F, _TAU = (6 * math.pi**2) ** (1 / 3), 0.3 * (6 * math.pi**2) ** (2 / 3)
 
 
@@ -268,7 +219,6 @@ def decide(*files):
     VERDICTS.write_text(f'{{"verified": {{\n{rows(verified)}\n}},\n"refused": {{\n{rows(refused)}\n}}}}\n')
     if far := {name: seconds.get(name) for name in common(verified) if not seconds.get(name, math.inf) <= SECOND_LIMIT}:
         sys.exit(f"The page says that second derivatives of common names agree; not so, or not compared: {far}")
-    PAGE.write_text(page(verified, refused))
     print(f"{len(chosen)} chosen on seed {next(iter(by_seed))}, {len(verified)} pass on all of {list(by_seed)}")
 
 
@@ -314,42 +264,5 @@ def common(verified) -> list[str]:
     return [name for name in COMMON if name in verified]
 
 
-def sort_of_reason(why: str) -> str:
-    """A reason without the numbers of one name, which the verdicts have."""
-    why = why.partition("; ")[0]
-    for part, sort in (
-        (" at the 99th percentile", "energy or derivatives differ from libxc 7's by more than the limits"),
-        ("is not finite", "derivatives are not finite at some points"),
-        ("its kernel calls", "the kernel calls a function that jax-xc does not have"),
-        ("its exact exchange", "exact exchange is screened by exp(-omega r), for which there are no integrals"),
-        ("no functional", "libxc 7 does not have it"),
-    ):
-        why = sort if part in why else why
-    return re.sub(r"libxc's '\w+' has", "libxc has", why)
-
-
-def page(verified, refused) -> str:
-    energies, slopes = (sorted(v[k] for v in verified.values()) for k in (0, 1))
-    reasons = {}
-    for name, why in sorted(refused.items()):
-        reasons.setdefault(sort_of_reason(why), []).append(f"`{name}`")
-    table = "\n".join(
-        textwrap.fill(f"- **{why}**: {', '.join(names)}", 120, subsequent_indent="  ")
-        for why, names in sorted(reasons.items(), key=lambda r: (-len(r[1]), r[0]))
-    )
-    return PAGE_TEXT.format(
-        second_limit=f"{SECOND_LIMIT:.0e}".replace("e-0", "e-"), n_second=len(common(verified)),
-        version=libxc.version(), n_verified=len(verified),
-        n_table=len(catalogue.table()), n_refused=len(refused), table=table,
-        e_90=energies[int(0.9 * len(energies))], d_90=slopes[int(0.9 * len(slopes))],
-    )  # fmt: skip
-
-
-def rewrite():
-    """The page again, of the verdicts that are stored."""
-    stored = json.loads(VERDICTS.read_text())
-    PAGE.write_text(page(stored["verified"], stored["refused"]))
-
-
 if __name__ == "__main__":
-    {"measure": measure, "second": second, "decide": decide, "page": rewrite}[sys.argv[1]](*sys.argv[2:])
+    {"measure": measure, "second": second, "decide": decide}[sys.argv[1]](*sys.argv[2:])

@@ -2,9 +2,8 @@
 
     python data/libxc_formulas/compare.py measure SEED OUT.json [PART PARTS]   errors of all that OUT.json has not
     python data/libxc_formulas/compare.py measure SEED OUT.json 0 1 NAME ...    of these names
-    python data/libxc_formulas/compare.py decide OUT.json [OUT.json ...]     functionals/libxc_verdicts.json, docs page
+    python data/libxc_formulas/compare.py decide OUT.json [OUT.json ...]     functionals/libxc_verdicts.json
     python data/libxc_formulas/compare.py confirm OUT.json ...     names with another stored verdict
-    python data/libxc_formulas/compare.py page                     the page again, of the stored verdicts
 
 DFTFD_LIBXC_SOURCE names the source tree (7.0.0, as PySCF's libxc). Points and errors are those of
 data/jax_xc/verify.py: 3,000 points for each spin layout, a third of them from the density of the water cation; errors
@@ -16,7 +15,6 @@ models of the potential are the potential.
 import json
 import math
 import sys
-import textwrap
 import traceback
 from pathlib import Path
 
@@ -32,7 +30,7 @@ from dftfd.interop import libxc  # noqa: E402
 from dftfd.verify.point_comparison import compare  # noqa: E402
 from dftfd.xc.variables import VARIABLES  # noqa: E402
 
-VERDICTS, PAGE = ROOT / "functionals" / "libxc_verdicts.json", ROOT / "docs" / "libxc_formulas.md"
+VERDICTS = ROOT / "functionals" / "libxc_verdicts.json"
 DEORBITALISED = 1e-30
 """What libxc puts in place of smaller densities for functionals with a kinetic energy in the place of tau. Its own
 number, 1e-15, stands for the other spin there and enters at every density, by 1e-7 where that is 1e-8."""
@@ -55,78 +53,6 @@ CAUSES = {
     ),
 }
 """What is behind a difference, where it is known."""
-PAGE_TEXT = """# libxc's formulas without Maple
-
-dftfd reads libxc's functionals from libxc's source tree, as formulas in Maple's language, without Maple or generated
-code. Nothing of libxc is part of dftfd.
-
-```
-tar xf libxc-{version}.tar.bz2                        # https://libxc.gitlab.io
-export DFTFD_LIBXC_SOURCE=$PWD/libxc-{version}        # or dftfd --libxc-source libxc-{version} COMMAND ...
-dftfd check libxc:mgga_x_eel
-```
-
-<!-- not run: needs libxc's source tree -->
-```python
-import dftfd
-
-f = dftfd.get_functional("libxc:mgga_x_eel")  # a Functional like any other; all derivatives are derived
-```
-
-A tree serves the names of [libxc's catalogue](catalogue.md) that jax-xc lacks, and all names if jax-xc is not
-installed. Otherwise jax-xc comes first.
-
-## Your own formula in this notation
-
-Every command that takes `FILE.py:NAME` also takes `FILE.mpl`: `dftfd run molecule.xyz --xc own.mpl`, `check`, `audit`,
-`show`, `export`. `dftfd read own.mpl` describes a file. In Python, use
-`dftfd.functionals.named_files.functional_of_formula`.
-
-```
-(* type: gga_exc *)
-params_a_kappa := 0.804:
-params_a_mu := 0.21951:
-c_x := -3/4*(3/Pi)^(1/3):
-F := x -> 1 + params_a_kappa*(1 - params_a_kappa/(params_a_kappa + params_a_mu*x^2/(4*(6*Pi^2)^(2/3)))):
-of_spin := (rs, z, x) -> c_x*((1 + z)/2)^(4/3)*2^(1/3)*(3/(4*Pi))^(1/3)/rs*F(x):
-f := (rs, z, xt, xs0, xs1) -> of_spin(rs, z, xs0) + of_spin(rs, -z, xs1):
-```
-
-| Part | Rule |
-| --- | --- |
-| `f` | energy per electron of an LDA (rs, z), a GGA (rs, z, xt, xs0, xs1) or a meta-GGA (..., u0, u1, t0, t1), by the \
-line `type`; `vxc` instead of `exc` is a model potential |
-| variables | x = abs(grad n) / n^(4/3), u = lapl / n^(5/3), t = tau / n^(5/3), of the total density or of one spin |
-| `params_a_NAME` | a parameter: `f.with_parameters(kappa=1.245)` |
-| `$include`, `$define`, `$ifdef` ... | included files are searched beside the file, then in libxc's tree, whose \
-util.mpl is available with a tree; your own util.mpl is used where the text includes it |
-| language | procedures (`->`, `proc`), lists, `if` with numeric conditions, `piecewise`, `my_piecewise3/5`, `add`, \
-`sum`, `mul`, `seq`, `eval`, `diff` with a value, `series` and `taylor` around zero and infinity with `convert(..., \
-polynom)`, `simplify` (ignored) |
-| functions | Legendre and Chebyshev polynomials, exp, log, roots, circular and hyperbolic functions, erf, Ei, \
-Lambert's W, Bessel's I_0 and I_1, libxc's special functions |
-| constants | exact, or to sixty digits, until they meet a value of the density |
-| limits | about three times libxc's longest formula: 200,000 steps, 10,000 operations, series of order 100. Nothing \
-is executed as Python |
-
-## Comparison with libxc {version}
-
-{n_agreed} of {n_names} names agree with PySCF's libxc at [the catalogue's points](catalogue.md#what-is-checked): energy
-per volume to 1e-10 and first derivatives (or the potential of a model) to 1e-8 at the 99th percentile, finite at all
-points. Nine of ten served names are below {e_90:.0e} in energies and {d_90:.0e} in derivatives. {n_served} names are
-served. A tree with other texts, such as another version, is refused. Parameters, thresholds, weights and exact exchange
-are read from libxc's memory (`data/libxc_formulas/make_parameters.py`).
-
-In deorbitalised functionals (SCAN-L and similar), libxc was set to a smallest density of 1e-30. Its default of 1e-15
-changes energies by 1e-7 where the density is 1e-8.
-
-## Names that are not served
-
-{table}
-
-The numbers of each name are in `functionals/libxc_verdicts.json`. `data/libxc_formulas/compare.py` makes the comparison
-and this page.
-"""
 
 
 class Measurement(verify.Measurement):
@@ -204,7 +130,6 @@ def decide(*files):
     rows = lambda entries: ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(entries.items()))
     parts = {"verified": verified, "refused": other | unserved, "texts": texts}
     VERDICTS.write_text("{" + ",\n".join(f'"{key}": {{\n{rows(part)}\n}}' for key, part in parts.items()) + "}\n")
-    PAGE.write_text(page(verified, parts["refused"]))
     print(f"{len(agreed)} of {len(libxc.names())} names agree on seeds {list(by_seed)}, {len(verified)} are served")
 
 
@@ -242,28 +167,5 @@ def reason(name, entry) -> str | None:
     return "; ".join(filter(None, (CAUSES.get(name), max(found)[1])))
 
 
-def page(verified, refused) -> str:
-    energies, slopes = (sorted(v[k] for v in verified.values()) for k in (0, 1))
-    reasons, screened = {}, [name for name, why in refused.items() if why == SCREENED]
-    for name, why in sorted(refused.items()):
-        why = "a derivative differs" if " differs by " in why.partition(";")[0] else why.partition(";")[0]
-        reasons.setdefault(why, []).append(f"`{name}`")
-    table = "\n".join(
-        textwrap.fill(f"- **{why}**: {', '.join(names)}", 120, subsequent_indent="  ")
-        for why, names in sorted(reasons.items(), key=lambda r: (-len(r[1]), r[0]))
-    )
-    return PAGE_TEXT.format(
-        version=libxc.version(), n_names=len(libxc.names()), n_agreed=len(verified) + len(screened),
-        n_served=len(verified), table=table,
-        e_90=energies[int(0.9 * len(energies))], d_90=slopes[int(0.9 * len(slopes))],
-    )  # fmt: skip
-
-
-def rewrite():
-    """The page again, of the verdicts that are stored."""
-    stored = catalogue.source_verdicts()
-    PAGE.write_text(page(stored["verified"], stored["refused"]))
-
-
 if __name__ == "__main__":
-    {"measure": measure, "decide": decide, "confirm": confirm, "page": rewrite}[sys.argv[1]](*sys.argv[2:])
+    {"measure": measure, "decide": decide, "confirm": confirm}[sys.argv[1]](*sys.argv[2:])

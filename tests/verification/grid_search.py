@@ -1,14 +1,13 @@
 """Pederson and Burke's grid search compared row by row: 260 functionals of libxc, five to seven local conditions each.
 
     python -m tests.verification.grid_search SEARCH.csv [--points N] [--again] [NAME ...]
-    python -m tests.verification.grid_search --page
 
 SEARCH.csv is analysis/local_conditions/data/comprehensive_search.csv of github.com/pedersor/DFT_exconditions. Each row
 says whether a grid of r_s from 1e-4 to 5, s and alpha from 0 to 5, q from -10 to 10, zeta from 0 to 1 holds a violation
 larger than a tolerance, and in which ranges. Here the left side is enclosed by intervals at random points, of the whole
 domain, and of the ranges where there is a violation: a negative upper end is a violation, whatever rounding does. What
 disagrees is computed once more in 150 digits. One line of JSON a row in data/proofs/grid_search.jsonl; functionals that
-stand there are not done again. --page writes the table of docs/proofs.md.
+stand there are not done again. docs/proofs.md shows the outcome.
 
 Exchange and correlation that are one formula (names with _xc_) are parted as there: F_x is F_xc at r_s / 5000.
 """
@@ -34,7 +33,6 @@ from dftfd.verify.factored import Factored
 from dftfd.verify.inequality import UNDECIDED, Inequality, subdivide
 from dftfd.verify.intervals import Interval, exactly
 from dftfd.verify.local_conditions import CONDITIONS, FAR, LIEB_OXFORD, Gas, used_variables
-from tests.verification.proofs import write_between
 
 ROOT = Path(__file__).parents[2]
 RECORD, PROOFS = (ROOT / "data/proofs" / name for name in ("grid_search.jsonl", "record.jsonl"))
@@ -328,15 +326,11 @@ def _reason(text: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("search", type=Path, nargs="?")
+    parser.add_argument("search", type=Path)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--points", type=int, default=8192)
     parser.add_argument("--again", action="store_true", help="what stands in the record, too")
-    parser.add_argument("--page", action="store_true", help="write the table of the page and end")
     given = parser.parse_args()
-    if given.page:
-        write_between("grid_search", page())
-        return
     with given.search.open() as file:
         run(list(csv.DictReader(file)), given.names, given.points, given.again)
 

@@ -1,13 +1,13 @@
 """All local conditions tried on functionals: one line of JSON for each pair, in data/proofs/record.jsonl.
 
-    python -m tests.verification.proofs [--boxes N] [--seconds S] [--again] [--page] [NAME ...]
+    python -m tests.verification.proofs [--boxes N] [--seconds S] [--again] [NAME ...]
 
 Names are all that are registered where none is given. Pairs that stand in the record are not tried again, so a run that
 was ended goes on where it was; with --again those are that were left undecided with fewer boxes, and those of an
 earlier prover (RULES), whose proofs the table marks. The last line of a pair counts.
 A pair that takes more than S seconds of processor time is undecided. What has the same formula for a
 condition, the correlation of scan and scan0 for instance, is tried once: the lines of the others name the one that was.
---page writes the table of docs/proofs.md.
+docs/proofs.md shows the record.
 """
 
 import argparse
@@ -21,8 +21,7 @@ from dftfd.errors import DftfdError
 from dftfd.verify.local_conditions import CONDITIONS, part_of
 from dftfd.verify.proof_report import decidable
 
-ROOT = Path(__file__).parents[2]
-RECORD, PAGE = ROOT / "data/proofs/record.jsonl", ROOT / "docs/proofs.md"
+RECORD = Path(__file__).parents[2] / "data/proofs/record.jsonl"
 RULES = 2
 """Raised when a mend of the prover could take proofs away; lines of the record say by which rules they were made."""
 
@@ -94,24 +93,13 @@ def table() -> str:
 _EARLIER = "*Earlier*: proved by an earlier version of the prover and not tried again, so it is not claimed. "
 
 
-def write_between(module: str, text: str) -> None:
-    """Write `text` between the marks that a module of this package has on the page of proofs."""
-    begin, end = (f"<!-- {word}: python -m tests.verification.{module} --page -->" for word in ("from", "to"))
-    before, rest = PAGE.read_text().split(begin)
-    PAGE.write_text(f"{before}{begin}\n{text}{end}{rest.split(end)[1]}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--boxes", type=int, default=60_000)
     parser.add_argument("--seconds", type=float, default=10.0, help="processor time for a pair")
     parser.add_argument("--again", action="store_true", help="try what was undecided, or of earlier rules")
-    parser.add_argument("--page", action="store_true", help="write the table of the page and end")
     arguments = parser.parse_args()
-    if arguments.page:
-        write_between("proofs", table())
-        return
     signal.signal(signal.SIGPROF, _ends)
     names = arguments.names or dftfd.list_functionals()
     done = known()

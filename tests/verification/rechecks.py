@@ -1,6 +1,6 @@
 """XCVerifier's 31 pairs: proved once more, and every box of every certificate rechecked in Arb's ball arithmetic.
 
-    python -m tests.verification.rechecks [--boxes N] [--condition C] [--page] [NAME ...]
+    python -m tests.verification.rechecks [--boxes N] [--condition C] [NAME ...]
 
 One line of JSON for each part of N boxes, in data/proofs/rechecks.jsonl; parts that stand there are not done again, so
 a run that was ended goes on where it was. A pair's proof is the same every time: its count of boxes is compared with
@@ -18,7 +18,7 @@ from dftfd.verify.inequality import FACE, PROVED
 from dftfd.verify.local_conditions import SEVEN
 from dftfd.verify.proof_checker import recheck_tree
 from dftfd.verify.proof_report import decidable
-from tests.verification.proofs import cell, known, write_between
+from tests.verification.proofs import cell, known
 
 ROOT = Path(__file__).parents[2]
 RECORD = ROOT / "data/proofs/rechecks.jsonl"
@@ -118,11 +118,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", default=FUNCTIONALS)
     parser.add_argument("--boxes", type=int, default=500)
     parser.add_argument("--condition", action="append", choices=SEVEN)
-    parser.add_argument("--page", action="store_true", help="write the table of docs/proofs.md and end")
     arguments = parser.parse_args()
-    if arguments.page:
-        write_between("rechecks", tables())
-        return
     for name in arguments.names:
         for condition in [c for c in arguments.condition or SEVEN if c in decidable(name)]:
             recheck(name, condition, arguments.boxes)

@@ -5,6 +5,7 @@ python -m tests.verification.tables libxc_counts    prints one
 
 import csv
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -12,9 +13,10 @@ import numpy as np
 
 from dftfd.functionals.supports import INCLUDES, PROPERTIES, REFUSALS
 from dftfd.verify.reports import Report, Row
-from tests.verification import findings, passports, regression
+from tests.verification import findings, passports, proofs, rechecks, regression
 
-DATA = Path(__file__).parents[2] / "data"
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "data"
 
 
 def folded(title: str, lines: list[str]) -> str:
@@ -208,6 +210,48 @@ def all_passports() -> str:
         body.append([f"`{name}`", *energies, f"{bar:.0e}", shown, f"{row['digits']:.0e}"])
     table = rows(["functional", "neon", "krypton", "error bar", "libxc", "50 digits"], body)
     return folded("All functionals", [*table, "", f"Without a semilocal energy: {', '.join(document['without'])}."])
+
+
+# --------------------------------------------------------------------------------------- proofs, names of the catalogue
+
+
+def proved() -> str:
+    """What was decided of each condition and functional."""
+    return proofs.table()
+
+
+def rechecked() -> str:
+    """XCVerifier's pairs, with the boxes of their certificates that hold when rechecked."""
+    return rechecks.tables()
+
+
+def grid_searched() -> str:
+    """Pederson and Burke's grid search, compared row by row."""
+    from tests.verification import grid_search
+
+    return grid_search.page()
+
+
+SORTS = (
+    (" at the 99th percentile", "energy or derivatives differ from libxc 7's by more than the limits"),
+    ("is not finite", "derivatives are not finite at some points"),
+    ("its kernel calls", "the kernel calls a function that jax-xc does not have"),
+    ("its exact exchange", "exact exchange is screened by exp(-omega r), for which there are no integrals"),
+    ("no functional", "libxc 7 does not have it"),
+)
+"""Parts of reasons that differ by the numbers of one name alone, and what they have in common."""
+
+
+def unserved(verdicts: str) -> str:
+    """Reasons for which names of libxc's catalogue are refused, each with its names.   verdicts: a file."""
+    found: dict[str, list[str]] = {}
+    for name, text in sorted(json.loads((ROOT / "functionals" / verdicts).read_text())["refused"].items()):
+        why = text.partition("; ")[0]
+        for part, sort in SORTS:
+            why = sort if part in why else why
+        found.setdefault(re.sub(r"libxc's '\w+' has", "libxc has", why), []).append(f"`{name}`")
+    body = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+    return folded("Names and reasons", rows(["Reason", "Names"], [[why, ", ".join(names)] for why, names in body]))
 
 
 if __name__ == "__main__":
