@@ -327,7 +327,8 @@ def power(a: Any, e: Any) -> Any:
 
 
 def _constant_power(a, e):
-    small = lambda x: isinstance(x, Fraction) and _bits(x) * abs(e.numerator) <= MAX_BITS
+    bits = lambda x: max(x.numerator.bit_length(), x.denominator.bit_length())
+    small = lambda x: isinstance(x, Fraction) and bits(x) * abs(e.numerator) <= MAX_BITS
     if e.denominator == 1 and abs(e) <= _LARGEST_POWER:
         if a == 0 and e < 0:
             raise FunctionalError("a negative power of zero.")
@@ -341,10 +342,6 @@ def _constant_power(a, e):
         if e.denominator <= 64 and root**e.denominator == a and small(root):  # 4^(1/2)
             return root**e.numerator
     return exp(multiply(e, log(a)))
-
-
-def _bits(x: Fraction) -> int:
-    return max(x.numerator.bit_length(), x.denominator.bit_length())
 
 
 def _roots(x, e):

@@ -15,7 +15,7 @@ from dftfd.autofd import compose
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.translate.c_files import Exported
 from dftfd.translate.programs import identifier
-from dftfd.xc.variables import FAMILIES, MEMBERS
+from dftfd.xc.channels import FAMILIES, MEMBERS
 
 COMPILER = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 WARNINGS = ("-Wall", "-Wextra", "-Werror")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from dftfd.scf.convergence import Convergence, Cycle, Strategy
 from dftfd.scf.loop import solve
-from dftfd.scf.occupation import Aufbau
+from dftfd.scf.orbitals import Aufbau
 from dftfd.scf.problem import FockBuilder, Problem, Solution
 
 

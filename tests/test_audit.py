@@ -16,7 +16,7 @@ from dftfd.interop.pyscf import numint
 from dftfd.verify.audit import differences
 from dftfd.verify.audit_sources import INGREDIENTS, EvalXCSource, named
 from dftfd.verify.sampling import inner_points
-from dftfd.xc.variables import named_components
+from dftfd.xc.channels import named_components
 from tests.sample import sample
 from tests.verification import pages
 

@@ -7,8 +7,8 @@ import pytest
 
 from dftfd.functionals.registry import get_functional
 from dftfd.verify.sampling import variables
+from dftfd.xc.channels import VARIABLES
 from dftfd.xc.pointwise import pointwise_kernel
-from dftfd.xc.variables import VARIABLES
 from tests.sample import sample
 
 

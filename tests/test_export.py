@@ -25,8 +25,8 @@ from dftfd.translate.c_files import Exported, header
 from dftfd.translate.c_text import ARITHMETIC
 from dftfd.translate.on_c import FORMS, TRUTHS, Piece, number_text, statements_of
 from dftfd.verify.point_comparison import scaled_error
+from dftfd.xc.channels import family_of
 from dftfd.xc.pointwise import pointwise_kernel
-from dftfd.xc.variables import family_of
 from tests.exported_code import COMPILER, WARNINGS, Code, exported_to, own_functional, run_test, shared_library
 from tests.test_oracle import KNOWN
 from tests.verification.oracle_points import errors_to_oracle, oracle_points

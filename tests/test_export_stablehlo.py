@@ -6,8 +6,8 @@ import pytest
 import dftfd
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.translate.xla_code import stablehlo
+from dftfd.xc.channels import MEMBERS
 from dftfd.xc.pointwise import pointwise_kernel
-from dftfd.xc.variables import MEMBERS
 
 
 def test_it_gives_what_our_kernels_give():

@@ -14,8 +14,8 @@ from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.interop import libxc
 from dftfd.interop.libxc import evaluate
 from dftfd.verify.point_comparison import scaled_error
+from dftfd.xc.channels import VARIABLES
 from dftfd.xc.pointwise import pointwise_kernel
-from dftfd.xc.variables import VARIABLES
 from tests.compilations import compilations
 
 _K_F = (6 * np.pi**2) ** (1 / 3)

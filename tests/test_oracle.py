@@ -22,7 +22,7 @@ from dftfd.verify.exact_values import oracle_at
 from dftfd.verify.extended import ExtendedEnergy
 from dftfd.verify.oracle import GROUPS, oracle, oracle_names
 from dftfd.verify.point_comparison import lowered_derivatives, scaled_error
-from dftfd.xc.variables import VARIABLES
+from dftfd.xc.channels import VARIABLES
 from tests.verification.native import native_formulas
 
 FOLDER = Path(__file__).parents[1] / "data/oracle"

@@ -9,7 +9,7 @@ from dftfd.runtime.progress import Progress
 from dftfd.scf.approach import approach
 from dftfd.scf.convergence import STRATEGIES, Convergence
 from dftfd.scf.loop import solve
-from dftfd.scf.occupation import Aufbau
+from dftfd.scf.orbitals import Aufbau
 from dftfd.scf.problem import Problem
 from dftfd.tasks import run as cheaper
 from dftfd.xc.matrix import XCBuilder

@@ -16,11 +16,11 @@ from dftfd.runtime.progress import Progress
 from dftfd.scf import stability
 from dftfd.scf.convergence import STRATEGIES, Cycle, Strategy
 from dftfd.scf.diis import EnergyDIIS, minimise_on_simplex
-from dftfd.scf.occupation import Aufbau
+from dftfd.scf.orbitals import Aufbau
 from dftfd.scf.rotation import canonical, rotated
 from dftfd.scf.stability import energy_model, lowest_eigenpair
 from dftfd.terms.on_grid import Quadrature
-from dftfd.terms.surroundings import surroundings_for
+from dftfd.terms.one_electron import surroundings_for
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 EXACT = {"density_fit": False}

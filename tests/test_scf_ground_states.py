@@ -13,7 +13,7 @@ from dftfd.model.options import Options
 from dftfd.runtime.progress import Progress
 from dftfd.scf.approach import approach
 from dftfd.scf.convergence import STRATEGIES, Convergence
-from dftfd.scf.occupation import Aufbau
+from dftfd.scf.orbitals import Aufbau
 from dftfd.scf.rotation import canonical, rotated
 from dftfd.scf.second_order import SMALLEST_METRIC, bend_of
 from dftfd.scf.stability import LOOKS, NOISE, difference_response, energy_model, look_down, lowest_eigenpair

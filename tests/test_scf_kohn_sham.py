@@ -13,7 +13,7 @@ from dftfd.system.molecule import molecule
 from dftfd.terms import Contribution, CoulombExchangeEnergy, NuclearEnergy, OneElectronEnergy
 from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
 from dftfd.terms.integrals import ExactCoulombExchange, one_electron
-from dftfd.terms.surroundings import surroundings_for
+from dftfd.terms.one_electron import surroundings_for
 from tests.plain_scf import solve_scf
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"

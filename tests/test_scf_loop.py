@@ -10,8 +10,7 @@ from pyscf import gto, scf
 from dftfd.errors import InputError, NumericalError
 from dftfd.scf.convergence import Convergence
 from dftfd.scf.diis import DIIS, commutator, pulay_coefficients
-from dftfd.scf.occupation import aufbau, frontier_energies
-from dftfd.scf.orbitals import canonical_orthonormaliser, diagonalise
+from dftfd.scf.orbitals import aufbau, canonical_orthonormaliser, diagonalise, frontier_energies
 from dftfd.tasks.starting_density import checked_density, core_guess, spin_densities
 from tests.plain_scf import solve_scf
 

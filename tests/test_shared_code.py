@@ -16,11 +16,11 @@ from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.pairs import here, integral_over_there, squared_distance, there
 from dftfd.functionals.registry import get_functional
 from dftfd.xc import code
+from dftfd.xc.channels import VARIABLES
 from dftfd.xc.code import OnPoints, shared
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.nonlocal_kernel import NonlocalXCKernel, NonlocalXCResponse
 from dftfd.xc.pointwise import PointwiseKernel, pointwise_kernel
-from dftfd.xc.variables import VARIABLES
 from tests.compilations import compilations
 
 

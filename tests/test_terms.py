@@ -19,12 +19,12 @@ from dftfd.model.calculation import Calculation
 from dftfd.runtime.memory import give_back, process_memory
 from dftfd.runtime.progress import Progress
 from dftfd.scf import convergence
-from dftfd.scf.occupation import Aufbau
+from dftfd.scf.orbitals import Aufbau
 from dftfd.scf.problem import State
 from dftfd.scf.rotation import Rotations, rotated
 from dftfd.terms import fitted_integrals
 from dftfd.terms.on_grid import Quadrature
-from dftfd.terms.surroundings import surroundings_for
+from dftfd.terms.one_electron import surroundings_for
 
 BENT = "O 0 0.02 0.1173; H 0.1 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 FIELD = (0.01, 0.02, -0.03)

@@ -27,8 +27,8 @@ from dftfd.translate.on_c import FORMS, TRUTHS, Piece, statements_of
 from dftfd.verify.local_conditions import CONDITIONS
 from dftfd.verify.model_systems import C_X, energy, gas
 from dftfd.verify.point_comparison import scaled_error
+from dftfd.xc.channels import family_of
 from dftfd.xc.pointwise import pointwise_kernel
-from dftfd.xc.variables import family_of
 from tests.javascript import needs_node, run_javascript
 from tests.test_export import ARITY, IN_NUMPY
 

@@ -28,7 +28,7 @@ from dftfd.functionals import catalogue
 from dftfd.interop import libxc
 from dftfd.verify.check import molecular_jet, reference_densities
 from dftfd.verify.point_comparison import compare, scaled_error
-from dftfd.xc.variables import VARIABLES
+from dftfd.xc.channels import VARIABLES
 
 ROOT = Path(__file__).parents[2]
 VERDICTS = ROOT / "functionals" / "jax_xc_verdicts.json"

@@ -28,7 +28,7 @@ import verify  # noqa: E402  of data/jax_xc
 from dftfd.functionals import catalogue, libxc_tree  # noqa: E402
 from dftfd.interop import libxc  # noqa: E402
 from dftfd.verify.point_comparison import compare  # noqa: E402
-from dftfd.xc.variables import VARIABLES  # noqa: E402
+from dftfd.xc.channels import VARIABLES  # noqa: E402
 
 VERDICTS = ROOT / "functionals" / "libxc_verdicts.json"
 DEORBITALISED = 1e-30

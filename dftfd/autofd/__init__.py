@@ -24,7 +24,6 @@ from dftfd.autofd.extra.quadratures import (
     product,
     standard_error,
 )
-from dftfd.autofd.operators.braket import braket
 from dftfd.autofd.operators.broadcast import broadcast, permute
 from dftfd.autofd.operators.compose import compose
 from dftfd.autofd.operators.elementary import (
@@ -72,6 +71,7 @@ from dftfd.autofd.operators.elementary import (
 )
 from dftfd.autofd.operators.integrate import (
     analytic_integral,
+    braket,
     explain_integral,
     integrate,
     register_analytic_rule,
@@ -81,8 +81,8 @@ from dftfd.autofd.operators.leaf import constant, function, identity, zeros
 from dftfd.autofd.operators.nabla import divergence, laplacian, nabla
 from dftfd.autofd.operators.partial import at, invoke, partial
 from dftfd.autofd.operators.zip_split import item, split, zip_functions
-from dftfd.autofd.transforms.by_parts import check
 from dftfd.autofd.transforms.gradients import (
+    check,
     grad,
     hvp,
     jacfwd,
@@ -98,9 +98,7 @@ from dftfd.autofd.transforms.transposition import vjp
 
 # these only enter the table of operators
 from dftfd.autofd.extra import transport as _transport  # isort: skip
-from dftfd.autofd.operators import arithmetic as _arithmetic  # isort: skip
 from dftfd.autofd.operators import dirac as _dirac  # isort: skip
-from dftfd.autofd.operators import integral_transform as _integral_transform  # isort: skip
 
 __all__ = [
     "Domain",

@@ -27,9 +27,8 @@ from dftfd.autofd.core.domain import Domain, Signature, same_domain
 from dftfd.autofd.core.function import Function, is_constant, nodes_of
 from dftfd.autofd.core.operator import Operator
 from dftfd.autofd.core.structure import Code
-from dftfd.autofd.operators.arithmetic import Binary
 from dftfd.autofd.operators.broadcast import _broadcast, _permute, broadcast, permute
-from dftfd.autofd.operators.compose import compose, composition
+from dftfd.autofd.operators.compose import Binary, compose, composition
 from dftfd.autofd.operators.integrate import _integrate, integrate_over
 from dftfd.autofd.operators.leaf import constant, leaf, zeros
 from dftfd.autofd.operators.nabla import _nabla, nabla

@@ -33,7 +33,7 @@ from dftfd.translate.programs import Parameter, SpinPrograms, changeable_paramet
 from dftfd.verify.conditions import Parts
 from dftfd.verify.counterpart import counterpart
 from dftfd.verify.passport import atom_tables
-from dftfd.xc.variables import FAMILIES, VARIABLES
+from dftfd.xc.channels import FAMILIES, VARIABLES
 
 MOST = 2
 """Functionals side by side."""

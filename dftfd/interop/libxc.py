@@ -4,7 +4,7 @@
 layout.
 
 libxc is the one that PySCF brings along, called through its C interface. Variables and components are libxc's, see
-dftfd.xc.variables.
+dftfd.xc.channels.
 
 S. Lehtola, C. Steigemann, M. J. T. Oliveira, M. A. L. Marques, SoftwareX 7, 1 (2018). doi:10.1016/j.softx.2017.11.002
 """
@@ -26,7 +26,7 @@ from pyscf.dft import numint
 from dftfd.errors import FunctionalError, MissingDependencyError, UnsupportedError
 from dftfd.interop.libxc_layout import evaluate
 from dftfd.libcint.mole import to_pyscf
-from dftfd.xc.variables import FAMILIES, MEMBERS, SIGMA_PAIRS, VARIABLES, named_components
+from dftfd.xc.channels import FAMILIES, MEMBERS, SIGMA_PAIRS, VARIABLES, named_components
 
 __all__ = [
     "evaluate",

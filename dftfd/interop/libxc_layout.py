@@ -7,8 +7,8 @@ import numpy as np
 
 from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.registry import get_functional
+from dftfd.xc.channels import MEMBERS, named_components, of_spin
 from dftfd.xc.pointwise import pointwise_kernel
-from dftfd.xc.variables import MEMBERS, named_components, of_spin
 
 MAX_ORDER = 4
 

@@ -26,8 +26,8 @@ from dftfd.functionals.registry import get_functional
 from dftfd.functionals.vv10 import vv10 as VV10
 from dftfd.interop.libxc_layout import empty_spins, evaluate
 from dftfd.runtime.version import VERSION
+from dftfd.xc.channels import MEMBERS, SIGMA_PAIRS, VARIABLES, named_components
 from dftfd.xc.pointwise import pointwise_kernel
-from dftfd.xc.variables import MEMBERS, SIGMA_PAIRS, VARIABLES, named_components
 
 OLDEST, TESTED = (2, 9), (2, 14)
 MAX_ORDER = 4

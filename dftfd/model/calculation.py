@@ -20,8 +20,7 @@ from dftfd.model.option_values import method_for
 from dftfd.model.options import Options
 from dftfd.runtime.chosen_terms import ChosenTerm
 from dftfd.runtime.memory import Need, memory_budget, memory_plan
-from dftfd.scf.occupation import Aufbau, GivenOccupations, Occupier, Smearing
-from dftfd.scf.orbitals import canonical_orthonormaliser
+from dftfd.scf.orbitals import Aufbau, GivenOccupations, Occupier, Smearing, canonical_orthonormaliser
 from dftfd.scf.problem import Problem
 from dftfd.system.molecule import Molecule
 from dftfd.terms import (
@@ -42,7 +41,7 @@ from dftfd.terms.double_integral import suitable_level
 from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange, DeviceCoulombExchange
 from dftfd.terms.integrals import CoulombExchange, ExactCoulombExchange, OneElectron
 from dftfd.terms.on_grid import GridOrbitals, Quadrature, quadrature_grid
-from dftfd.terms.surroundings import Surroundings, surroundings_for
+from dftfd.terms.one_electron import Surroundings, surroundings_for
 from dftfd.xc.channels import ao_order
 from dftfd.xc.device import accelerated_devices
 

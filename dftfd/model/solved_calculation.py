@@ -18,7 +18,7 @@ from dftfd.runtime.progress import Progress
 from dftfd.runtime.threads import blas_threads
 from dftfd.scf.convergence import Convergence
 from dftfd.scf.loop import solve
-from dftfd.scf.occupation import Aufbau, MaximumOverlap
+from dftfd.scf.orbitals import Aufbau, MaximumOverlap
 from dftfd.scf.problem import State
 from dftfd.scf.stability import UNSTABLE, Stability, downhill, energy_model, lowest_rotation
 from dftfd.system.molecule import Molecule

@@ -34,7 +34,7 @@ from dftfd.runtime.files import picture
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.progress import Progress, as_progress
 from dftfd.scf.convergence import Convergence
-from dftfd.scf.occupation import Aufbau
+from dftfd.scf.orbitals import Aufbau
 from dftfd.scf.problem import State
 from dftfd.scf.rotation import canonical
 from dftfd.terms import CoulombExchangeEnergy

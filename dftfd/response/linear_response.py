@@ -19,7 +19,7 @@ from dftfd.model.calculation import Ingredients, cheaper_ingredients
 from dftfd.model.kohn_sham import FockEvaluation, KohnSham
 from dftfd.response.subspaces import driven_response
 from dftfd.runtime.progress import Progress
-from dftfd.scf.occupation import Aufbau
+from dftfd.scf.orbitals import Aufbau
 from dftfd.scf.problem import State
 from dftfd.scf.rotation import EnergyModel, canonical
 from dftfd.terms import CoulombExchangeEnergy

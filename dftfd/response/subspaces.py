@@ -247,7 +247,7 @@ def lowest_roots(
     cheaper: operators close to the others. Then corrections are not those of the diagonal, but roots of the cheaper
     ones, put right where the full products are known: a few full products are enough.
     """
-    pair, size = _Pair(operators, tda), len(operators.gaps)
+    pair, size, silent = _Pair(operators, tda), len(operators.gaps), lambda text: None
     pair.extend(*start)
     largest = max(8 * n, 60, 2 * len(start[0]))
     while True:
@@ -263,7 +263,7 @@ def lowest_roots(
             R, L = pair.corrections(found, open_ones)
         else:
             limit, until = MOST_CHEAPER * n, max(0.3 * tolerance, FALL * found.residuals.max())
-            inner = _Corrected(cheaper, pair), (found.R, found.L), n, tda, until, limit, _silent
+            inner = _Corrected(cheaper, pair), (found.R, found.L), n, tda, until, limit, silent
             better = lowest_roots(*inner)
             R, L = better.R[open_ones], better.L[open_ones]
         if len(pair.U.V) + len(R) > min(largest, size):
@@ -272,10 +272,6 @@ def lowest_roots(
         if not pair.extend(R, L):
             break
     return Roots(found.values, found.R, found.L, found.residuals, pair.count)
-
-
-def _silent(text):
-    """No progress."""
 
 
 def driven_response(
@@ -301,7 +297,7 @@ def driven_response(
             R, L = pair.corrections(found, open_ones)
         else:
             inner = _Corrected(cheaper, pair), G[open_ones], omega, max(0.3 * tolerance, FALL * rest.max()), MAX_CHEAPER
-            R, L = driven_response(*inner, _silent)
+            R, L = driven_response(*inner, lambda text: None)
             R, L = R - found.R[open_ones], L - found.L[open_ones]  # what is new in them would pass for rounding
         new = pair.extend(R, L if omega else L[:0])
         if not new or pair.count >= max_products:

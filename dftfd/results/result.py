@@ -36,8 +36,7 @@ from dftfd.runtime.arguments import choice, public, whole
 from dftfd.runtime.notebook import Page
 from dftfd.runtime.progress import as_progress
 from dftfd.scf.convergence import Cycle
-from dftfd.scf.occupation import MaximumOverlap, frontier_energies
-from dftfd.scf.orbitals import occupied_orbitals
+from dftfd.scf.orbitals import MaximumOverlap, frontier_energies, occupied_orbitals
 from dftfd.scf.stability import Stability
 from dftfd.system.isotopes import ISOTOPES
 from dftfd.system.molecule import Molecule

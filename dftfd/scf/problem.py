@@ -26,8 +26,7 @@ from dftfd.runtime.array_types import (
     PartOfFock,
 )
 from dftfd.scf.convergence import Cycle
-from dftfd.scf.occupation import Occupier
-from dftfd.scf.orbitals import density_matrix, diagonalise, occupied_orbitals, orbital_gradient_norm
+from dftfd.scf.orbitals import Occupier, density_matrix, diagonalise, occupied_orbitals, orbital_gradient_norm
 
 
 class Evaluation(Protocol):
@@ -110,7 +109,7 @@ class State(EvaluatedDensity):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """An SCF problem. S: overlap.   X: orthonormaliser.   occupy: see dftfd.scf.occupation.
+    """An SCF problem. S: overlap.   X: orthonormaliser.   occupy: see dftfd.scf.orbitals.
 
     shared_orbitals: True for a restricted open shell, whose two spins have the same orbitals.
     response: the derivative of the Fock matrix, for second-order methods; None where there is none.

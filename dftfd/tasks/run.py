@@ -34,7 +34,7 @@ from dftfd.runtime.version import VERSION
 from dftfd.scf.approach import Approach, approach, smallest_gap
 from dftfd.scf.convergence import Convergence
 from dftfd.scf.loop import solve
-from dftfd.scf.occupation import Aufbau, MaximumOverlap, Occupier, require_room
+from dftfd.scf.orbitals import Aufbau, MaximumOverlap, Occupier, require_room
 from dftfd.scf.problem import Problem, Snapshot, Solution, State
 from dftfd.scf.rotation import EnergyModel
 from dftfd.scf.stability import LOOKS, SUSPICIOUS, difference_response, lowest_rotation

@@ -20,8 +20,7 @@ from dftfd.model.calculation import Calculation, Ingredients
 from dftfd.results.checkpoint import result_of_checkpoint
 from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import array
-from dftfd.scf.occupation import aufbau
-from dftfd.scf.orbitals import density_matrix, diagonalise
+from dftfd.scf.orbitals import aufbau, density_matrix, diagonalise
 
 GUESSES = ("minao", "atom", "hueckel", "sap", "core")
 

@@ -32,8 +32,7 @@ from dftfd.runtime.memory import in_bytes, memory_budget
 from dftfd.runtime.progress import as_progress
 from dftfd.scf.convergence import STRATEGIES, Convergence
 from dftfd.scf.loop import solve
-from dftfd.scf.occupation import Aufbau
-from dftfd.scf.orbitals import density_matrix
+from dftfd.scf.orbitals import Aufbau, density_matrix
 from dftfd.scf.problem import Problem, State
 from dftfd.system.basis import resolve_basis
 from dftfd.system.molecule import Molecule

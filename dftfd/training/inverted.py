@@ -32,7 +32,7 @@ from dftfd.runtime.arguments import each, public, whole
 from dftfd.runtime.documents import saved_part, write_part
 from dftfd.runtime.files import picture
 from dftfd.runtime.notebook import ShownAsText
-from dftfd.scf.occupation import frontier_energies
+from dftfd.scf.orbitals import frontier_energies
 from dftfd.system.molecule import Molecule
 from dftfd.xc.density import ao_tables, ao_values, density_function, evaluate_at
 from dftfd.xc.potential import potentials

@@ -17,7 +17,7 @@ from dftfd.runtime.version import VERSION
 from dftfd.translate.c_text import ARITHMETIC, DRIVER, EVALUATE
 from dftfd.translate.on_c import Piece, number_text, statements_of
 from dftfd.translate.programs import Parameter, SpinPrograms, changeable_parameters, identifier
-from dftfd.xc.variables import FAMILIES, MEMBERS, VARIABLES, family_of, named_components
+from dftfd.xc.channels import FAMILIES, MEMBERS, VARIABLES, family_of, named_components
 
 BLOCK = 64
 """Points of a block: few enough that its rows stay in the nearest cache."""

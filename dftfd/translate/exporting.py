@@ -23,7 +23,7 @@ from dftfd.translate.programs import identifier
 from dftfd.translate.torch_module import torch_module
 from dftfd.verify.extended import DIGITS, ExtendedEnergy, mpmath
 from dftfd.verify.point_comparison import scaled_error
-from dftfd.xc.variables import FAMILIES, MEMBERS, family_of
+from dftfd.xc.channels import FAMILIES, MEMBERS, family_of
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from dftfd.functionals.numerics import DENSITY_FLOOR, POLARISATION_FLOOR, ROOT_F
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import public, whole
 from dftfd.translate.programs import Parameter, changeable_parameters, with_numbers
+from dftfd.xc.channels import FAMILIES, MEMBERS, VARIABLES
 from dftfd.xc.pointwise import scalar_form
-from dftfd.xc.variables import FAMILIES, MEMBERS, VARIABLES
 
 FLOORS = (DENSITY_FLOOR, SPIN_FLOOR, POLARISATION_FLOOR, ROOT_FLOOR)
 _HIGHEST_FLOOR = max(FLOORS)

@@ -12,7 +12,7 @@ from dftfd.errors import UnsupportedError
 from dftfd.translate.c_files import Exported, comment, filled, provenance
 from dftfd.translate.on_c import number_text
 from dftfd.translate.templates import substituted
-from dftfd.xc.variables import MEMBERS, named_components
+from dftfd.xc.channels import MEMBERS, named_components
 
 FAMILIES = {"lda": ("rho",), "gga": ("rho", "sigma"), "mgga": ("rho", "sigma", "lapl", "tau")}
 KINDS = {"x": "XC_EXCHANGE", "c": "XC_CORRELATION", "k": "XC_KINETIC"}

@@ -28,10 +28,10 @@ from dftfd.errors import DftfdError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.parameters import are_equal
 from dftfd.translate.on_c import CUBE_ROOT
+from dftfd.xc.channels import VARIABLES, family_of
 from dftfd.xc.code import place_of
 from dftfd.xc.operands import exponents
 from dftfd.xc.pointwise import scalar_form
-from dftfd.xc.variables import VARIABLES, family_of
 
 KEEP = frozenset([CUBE_ROOT])
 

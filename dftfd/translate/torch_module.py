@@ -2,7 +2,7 @@
 
 from dftfd.translate.c_files import SPINS, Exported, provenance
 from dftfd.translate.templates import substituted
-from dftfd.xc.variables import FAMILIES, MEMBERS, VARIABLES
+from dftfd.xc.channels import FAMILIES, MEMBERS, VARIABLES
 
 
 def torch_module(exported: Exported) -> str:

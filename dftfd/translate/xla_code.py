@@ -14,7 +14,7 @@ from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import public, whole
 from dftfd.translate.c_files import Exported
 from dftfd.translate.programs import WRITTEN_OUT, identifier
-from dftfd.xc.variables import FAMILIES, MEMBERS
+from dftfd.xc.channels import FAMILIES, MEMBERS
 
 
 @public

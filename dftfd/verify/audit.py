@@ -33,7 +33,7 @@ from dftfd.verify.guest_conditions import audit_guests
 from dftfd.verify.point_comparison import scaled_error
 from dftfd.verify.reports import AuditReport, Checked, Finding
 from dftfd.verify.sampling import EDGES, describe, edge_points, equal_spins, inner_points
-from dftfd.xc.variables import MEMBERS, VARIABLES, family_of
+from dftfd.xc.channels import MEMBERS, VARIABLES, family_of
 
 FIRST_STEPS = (0.1, 0.02, 0.004)
 """Largest step of each ladder, in units of the variable's scale; the others of the ladder are halves of it."""

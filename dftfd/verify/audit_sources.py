@@ -15,8 +15,8 @@ from dftfd.functionals.base import Functional
 from dftfd.interop import libxc
 from dftfd.interop.numint import LAYOUT
 from dftfd.runtime.arguments import Kind
+from dftfd.xc.channels import FAMILIES, VARIABLES, named_components
 from dftfd.xc.pointwise import pointwise_kernel
-from dftfd.xc.variables import FAMILIES, VARIABLES, named_components
 
 INGREDIENTS = {"LDA": FAMILIES[:1], "GGA": FAMILIES[:2], "MGGA": FAMILIES}
 HIGHEST = 3

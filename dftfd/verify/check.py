@@ -43,12 +43,11 @@ from dftfd.verify.point_comparison import (
 from dftfd.verify.reports import Decision, Report, Row
 from dftfd.verify.sampling import analytic_density
 from dftfd.xc.ao_store import AOStore
-from dftfd.xc.channels import GRADIENT, ROW, TAU, ao_order, both_spins, channel_count
+from dftfd.xc.channels import GRADIENT, ROW, TAU, VARIABLES, ao_order, both_spins, channel_count
 from dftfd.xc.code import shared
 from dftfd.xc.density import density_function, evaluate_at
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.matrix import Scratch, XCBuilder, density_jet
-from dftfd.xc.variables import VARIABLES
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from dftfd.runtime.files import write_text
 from dftfd.verify.extended import DIGITS, ExtendedEnergy, mpmath
 from dftfd.verify.oracle import OracleTable
 from dftfd.verify.own_points import columns_of_derivatives, left_out, read_table, variables_of
-from dftfd.xc.variables import VARIABLES
+from dftfd.xc.channels import VARIABLES
 
 MOST_DIGITS = 50
 HIGHEST_ORDER = 3

@@ -18,8 +18,8 @@ from dftfd.autofd.scalar.on_objects import mpmath as mpmath
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
+from dftfd.xc.channels import VARIABLES
 from dftfd.xc.pointwise import pointwise_kernel
-from dftfd.xc.variables import VARIABLES
 
 DIGITS = 150
 """Digits that are carried. Third differences take ninety of them; where one spin is rare, its share takes more."""
@@ -29,7 +29,7 @@ STEP = mpmath.mpf(10) ** -30
 
 
 class ExtendedEnergy:
-    """energy(x) -> energy per volume, an mpmath number, of x, the variables `dftfd.xc.variables.VARIABLES[n_spin]`.
+    """energy(x) -> energy per volume, an mpmath number, of x, the variables `dftfd.xc.channels.VARIABLES[n_spin]`.
 
     used: positions of the variables that it depends on. Evaluate inside `mpmath.workdps(DIGITS)`.
     """

@@ -17,7 +17,7 @@ from dftfd.runtime.arguments import choice, public, text
 from dftfd.runtime.files import write_text
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.verify.own_points import columns_of_derivatives
-from dftfd.xc.variables import VARIABLES
+from dftfd.xc.channels import VARIABLES
 
 GROUPS = ("regular", "polarised", "extreme", "below", "one spin")
 """Kinds of points: what molecules have; one spin nearly alone; far out; tau below tau_W; one spin alone."""

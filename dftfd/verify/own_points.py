@@ -21,8 +21,8 @@ from dftfd.system.geometry import read_text
 from dftfd.verify import point_comparison as pointwise
 from dftfd.verify.counterpart import counterpart
 from dftfd.verify.reports import Row
+from dftfd.xc.channels import FAMILIES, VARIABLES, family_of, named_components
 from dftfd.xc.pointwise import pointwise_kernel
-from dftfd.xc.variables import FAMILIES, VARIABLES, family_of, named_components
 
 TOLERANCE = 1e-10
 MOST_POINTS = 10**6

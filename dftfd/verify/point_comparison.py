@@ -8,8 +8,8 @@ import numpy as np
 
 from dftfd.functionals.base import Functional
 from dftfd.interop import libxc
+from dftfd.xc.channels import MEMBERS, VARIABLES
 from dftfd.xc.pointwise import pointwise_kernel
-from dftfd.xc.variables import MEMBERS, VARIABLES
 
 _K_F2 = (3 * math.pi**2) ** (2 / 3)
 _UNITS = {"rho": (1.0, 1), "sigma": (4 * _K_F2, 8 / 3), "lapl": (4 * _K_F2, 5 / 3), "tau": (0.3 * _K_F2, 5 / 3)}

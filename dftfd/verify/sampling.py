@@ -9,7 +9,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.xc.variables import MEMBERS, of_spin
+from dftfd.xc.channels import MEMBERS, of_spin
 
 REGIONS = {
     "dense": ((1e-3, 1e3), (0.1, 1.0)),

@@ -140,7 +140,7 @@ class AOStore:
         self.dtype = np.dtype(np.float32 if single else np.float64)
         self.n_points = len(points)
         block_size = block_size or default_block_size(self.n_ao, len(points))
-        self.block_size = min(block_size, _round_up(len(points), 8))
+        self.block_size = min(block_size, -(-len(points) // 8) * 8)
         self.patience = 0
         self.blocks = self._screen(points, weights)
         self._plan(available_memory() / 2 if memory_limit is None else memory_limit)
@@ -264,7 +264,3 @@ class AOStore:
             if "_whole" not in self.__dict__:
                 self._whole = memory.empty(int(self._starts[self._n_kept]), self.dtype)
             return self._whole
-
-
-def _round_up(number: int, multiple: int) -> int:
-    return -(-number // multiple) * multiple

@@ -240,7 +240,7 @@ def _along(code, moving):
     """
 
     def along(arguments):
-        orders = [tuple(_order(arguments[i], k) for i in moving) for k in range(ORDERS)]
+        orders = [tuple(jax.tree.map(lambda x, k=k: x[k], arguments[i]) for i in moving) for k in range(ORDERS)]
         return jets_along(_of_moving(code, arguments, moving), *orders)
 
     return on_points(along)
@@ -254,10 +254,6 @@ def _of_moving(code, given, moving):
         return code(*(replaced.get(i, value) for i, value in enumerate(given)))
 
     return moved
-
-
-def _order(tree, k):
-    return jax.tree_util.tree_map(lambda x: x[k], tree)
 
 
 def _stacked(orders):

@@ -29,10 +29,9 @@ from dftfd.autofd.scalar.symmetry import is_symmetric
 from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.densities import unknown_densities
-from dftfd.xc.channels import HIGHEST, without_exact_exchange
+from dftfd.xc.channels import EXCHANGED, HIGHEST, VARIABLES, family_of, without_exact_exchange
 from dftfd.xc.code import PointCode, apart, shared
 from dftfd.xc.operands import Operand, code_with_operands, values_of, with_values
-from dftfd.xc.variables import EXCHANGED, VARIABLES, family_of
 
 
 def pointwise_kernel(functional: Functional, n_spin: int) -> "PointwiseKernel":

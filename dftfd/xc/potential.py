@@ -23,10 +23,9 @@ from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.densities import SPACE
 from dftfd.libcint.gto import gaussian_basis
-from dftfd.xc.channels import both_spins
+from dftfd.xc.channels import FAMILIES, MEMBERS, SIGMA_PAIRS, both_spins
 from dftfd.xc.density import ao_tables, density_at, density_function, kinetic_energy_density_at
 from dftfd.xc.pointwise import pointwise_kernel
-from dftfd.xc.variables import FAMILIES, MEMBERS, SIGMA_PAIRS
 
 BATCH = 8192
 """Points whose orbitals are worked on together: 35 components of 100 orbitals take 0.2 GB."""

@@ -28,7 +28,7 @@ from dftfd.translate.c_files import Exported, c_files
 from dftfd.translate.programs import identifier
 from dftfd.verify.counterpart import counterpart
 from dftfd.verify.sampling import sample
-from dftfd.xc.variables import FAMILIES, MEMBERS, named_components
+from dftfd.xc.channels import FAMILIES, MEMBERS, named_components
 
 FORMULAS = """lda_x lda_c_vwn lda_c_pw lda_c_pz lda_x_erf gga_x_pbe gga_x_b88 gga_x_pw91 gga_x_optx gga_c_pbe gga_c_lyp
 gga_c_p86 gga_c_pw91 gga_xc_hcth_407 hyb_gga_xc_wb97x mgga_x_tpss mgga_c_tpss mgga_x_scan mgga_c_scan mgga_x_r2scan

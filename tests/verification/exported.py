@@ -24,8 +24,8 @@ from dftfd.runtime.version import VERSION
 from dftfd.translate.c_files import Exported
 from dftfd.translate.programs import identifier
 from dftfd.verify.point_comparison import scaled_error
+from dftfd.xc.channels import VARIABLES, family_of
 from dftfd.xc.pointwise import pointwise_kernel
-from dftfd.xc.variables import VARIABLES, family_of
 from tests.exported_code import WARNINGS, Code, own_functional, run_test, shared_library
 from tests.test_export import TIES, absent_spin, learned
 from tests.verification.oracle_points import ORACLE, errors_to_oracle, extreme_points, oracle_points

@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 
 from dftfd.verify.point_comparison import scaled_error
-from dftfd.xc.variables import family_of
+from dftfd.xc.channels import family_of
 
 ORACLE = Path(__file__).parents[2] / "dftfd/verify/oracle.h5"
 _K_F = (6 * np.pi**2) ** (1 / 3)

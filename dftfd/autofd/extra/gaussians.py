@@ -317,7 +317,11 @@ class GaussianAlgebra(Objects):
     """Scalars are JAX numbers, and what depends on the variables: exponentials of quadratic polynomials are the only
     functions of those."""
 
-    functions = {"exp": lambda g: g.exponential(), "sqrt": lambda g: g.power(0.5), "pow": lambda g, a: _power(g, a)}
+    functions = {
+        "exp": lambda g: g.exponential(),
+        "sqrt": lambda g: g.power(0.5),
+        "pow": lambda g, a: g.power(a.constant()),
+    }
 
     def __init__(self, count: int):
         self.count, self.numbers = count, OnJax(())
@@ -335,10 +339,6 @@ class GaussianAlgebra(Objects):
         if isinstance(condition, GaussianSum) or is_tracer(condition):
             return super().choose(condition, cases)
         return cases[int(condition)]
-
-
-def _power(base: GaussianSum, exponent: GaussianSum) -> GaussianSum:
-    return base.power(exponent.constant())
 
 
 class Quadratic:

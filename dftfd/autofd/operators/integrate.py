@@ -5,15 +5,20 @@ transpose   broadcast over the integrated arguments, from <int f dy, ct>_x = <f,
             of the space: a quadrature given as arrays has to belong to it, up to a factor. On a space that has no
             quadrature of its own the one that is given stands for it.
 
-A quadrature needs the integrand at its points. Where the integrand contains further integrals, as in a
-layered operator or after steps of functional gradient descent, walking the graph point by point would meet the same
-function again inside each of them. Here a graph is evaluated on axes instead: an argument is a value or all points of a
-quadrature, each function is tabulated once for each such choice, and an integral contracts an axis. The cost is linear
-in the size of the graph.
+A quadrature needs the integrand at its points. Where the integrand contains further integrals, as in a layered operator
+or after steps of functional gradient descent, walking the graph point by point would meet the same function again
+inside each of them. Here a graph is evaluated on axes instead: an argument is a value or all points of a quadrature,
+each function is tabulated once for each such choice, and an integral contracts an axis. The cost is linear in the size
+of the graph.
 
-`integrate` asks the registered rules before it uses a quadrature. A rule gets (f, argnums, args): the Function to be
-integrated, which of its arguments, and the values of the others. It returns the value, traceable and differentiable
-like any JAX code, or None if the integrand is not of its kind.
+Registered rules are asked before a quadrature. A rule gets (f, argnums, args): the Function to be integrated, which of
+its arguments, and the values of the others. It returns the value, traceable and differentiable like any JAX code, or
+None if the integrand is not of its kind.
+
+Two cases of compose, broadcast and integrate, which have the rules: braket <l|r> = integral of conj(l) r, where with
+JAX's convention for complex derivatives, dE = Re int (grad E) df, the gradient of <f|f> is 2 conj(f); and the integral
+transform (k @ f)(x, z) = int k(x, y) f(y, z) dy, a product of infinite matrices. The transpose of f -> k @ f is
+ct -> k^T @ ct.
 """
 
 import functools
@@ -29,12 +34,13 @@ import numpy as np
 from jax.tree_util import tree_leaves, tree_map
 
 from dftfd.autofd.core.calling import answer, walking
-from dftfd.autofd.core.domain import Domain, Signature, check_real, checked_argnums, checked_rule
-from dftfd.autofd.core.function import Function, is_constant, nodes_of, other_arguments
+from dftfd.autofd.core.domain import Domain, Signature, check_real, checked_argnums, checked_rule, same_domain
+from dftfd.autofd.core.function import Function, check_same_domains, is_constant, nodes_of, other_arguments
 from dftfd.autofd.core.graph import over, rewrite, without_variables
 from dftfd.autofd.core.jax_adapter import is_tracer, trace_state
 from dftfd.autofd.core.operator import Operator
 from dftfd.autofd.core.operator_table import op
+from dftfd.autofd.core.structure import Code
 from dftfd.errors import QuadratureError, SignatureError
 
 Rule = Callable[[Function, tuple[int, ...], tuple], object]
@@ -445,3 +451,49 @@ def _checked_rules(quadrature, f, argnums):
         checked.append(checked_rule(points, weights, f.domains[i], what))
         check_real(checked[-1][1], what)
     return tuple(checked)
+
+
+def braket(left: Function, right: Function, *, real: bool = False) -> Any:
+    """Integral over all arguments of conj(left) right, summed over the entries of array and tree values.
+
+    real: the real part, which a functional to be differentiated must return.
+    """
+    check_same_domains(left, right, "braket")
+    if [x.shape for x in tree_leaves(left.result)] != [x.shape for x in tree_leaves(right.result)]:
+        raise SignatureError(f"braket of functions with results of different shape: {left!r} and {right!r}.")
+    return op.integrate(op.compose(ConjugateProduct(real), left, right))
+
+
+class ConjugateProduct(Code):
+    """(l, r) -> sum of conj(l) r over all entries."""
+
+    __name__ = "conj(l) r"
+
+    def __init__(self, real=False):
+        self.real = real
+
+    def __call__(self, left, right):
+        total = sum(tree_leaves(tree_map(lambda l, r: jnp.sum(jnp.conj(l) * r), left, right)))
+        return jnp.real(total) if self.real else total
+
+
+@op.register
+def integral_transform(k: Function, f: Function):
+    """Integral over the last argument of k and the first of f of their product; values are multiplied as by `@`."""
+    if not isinstance(f, Function):
+        raise SignatureError(f"{k!r} @ {type(f).__name__}: a Function expected on the right.")
+    if not k.domains or not f.domains or not same_domain(k.domains[-1], f.domains[0]):
+        raise SignatureError(f"@: the last argument of {k!r} is not the first of {f!r}.")
+    middle, total = len(k.domains) - 1, len(k.domains) + len(f.domains) - 1
+    domains = k.domains + f.domains[1:]
+    product = op.compose(
+        _multiply,
+        op.broadcast(k, domains, tuple(range(middle + 1))),
+        op.broadcast(f, domains, tuple(range(middle, total))),
+    )
+    result = op.integrate_over(product, (middle,))
+    return result if result.domains else result()
+
+
+def _multiply(a, b):
+    return jnp.multiply(a, b) if a.ndim == 0 or b.ndim == 0 else jnp.matmul(a, b)
