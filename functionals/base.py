@@ -30,7 +30,16 @@ from dftfd.functionals.densities import SPACE as SPACE  # own functionals import
 from dftfd.functionals.empirical_dispersion import refuse_in_sums
 from dftfd.functionals.exchange_ranges import distinct, merged, with_range
 from dftfd.functionals.numerics import where_dense
-from dftfd.functionals.parameters import in_notebooks, multiple, name_of, plain, plain_leaves, require_settable, varies
+from dftfd.functionals.parameters import (
+    in_notebooks,
+    multiple,
+    name_of,
+    plain,
+    plain_leaves,
+    replaced,
+    require_settable,
+    varies,
+)
 from dftfd.runtime.arguments import number, public_raising
 
 KINDS = {"x": "exchange", "c": "correlation", "xc": "exchange-correlation", "k": "kinetic"}
@@ -111,6 +120,7 @@ class EnergyTerm:
 
     def with_values(self, parameters: Mapping, by_hand: Iterable[str] = ()) -> "EnergyTerm":
         """The term with these; where arrays alone are new, which decide no branch, it has integrals as it had."""
+        parameters = replaced(self.parameters, parameters)
         made = replace(self, parameters=parameters, set_by_hand=self.set_by_hand.union(by_hand))
         if "is_nonlocal" in vars(self) and plain_leaves(parameters) <= plain_leaves(self.parameters):
             vars(made)["is_nonlocal"] = self.is_nonlocal

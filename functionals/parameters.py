@@ -11,10 +11,30 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.autofd.core.jax_adapter import holds_tracers
-from dftfd.errors import FunctionalError, closest_names, shown
+from dftfd.errors import FunctionalError, UnsupportedError, closest_names, shown
 
 LARGEST = 100_000
 """Numbers of an array that a definition holds as such."""
+
+
+class Switch(float):
+    """A parameter that only says where a formula jumps: plain as a whole number is, it has no derivative.
+
+    Automatic differentiation would give zero, as the energy depends on it through a comparison alone.
+    """
+
+
+def replaced(known: Mapping, values: Mapping) -> dict:
+    """Values in place of known ones; those of a `Switch` stay switches. UnsupportedError where one is traced."""
+    found = dict(values)
+    for name in [name for name in found if isinstance(known.get(name), Switch)]:
+        if holds_tracers(found[name]):
+            raise UnsupportedError(
+                f"parameter {name!r} only says where the formula jumps, so there is no derivative by it; give it a "
+                "plain number, and compare the energies of several."
+            )
+        found[name] = Switch(found[name])
+    return found
 
 
 def require_known(functional: str, terms, name: str) -> None:

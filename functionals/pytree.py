@@ -1,9 +1,9 @@
 """Functionals as JAX pytrees: coefficients, real parameters, fractions of exact exchange and PT2 are the leaves.
 
 So `jax.grad` of an energy with respect to a Functional gives a Functional of derivatives, and a jitted function that
-takes a Functional runs for other parameter values without compiling again. Names, formulas, integer parameters and the
-plain omegas of exact exchange belong to the structure, and with them the same omega of a term, which is one number with
-it. An omega that is an array or traced, as with_parameters(omega=) sets it in both, is one leaf for both. Where a
+takes a Functional runs for other parameter values without compiling again. Names, formulas, whole numbers, switches and
+the plain omegas of exact exchange belong to the structure, and with them the same omega of a term, which is one number
+with it. An omega that is an array or traced, as with_parameters(omega=) sets it in both, is one leaf for both. Where a
 Functional is not an argument, its numbers are constants.
 """
 
@@ -16,6 +16,7 @@ from jax.tree_util import tree_flatten, tree_flatten_with_path, tree_unflatten
 
 from dftfd.functionals.base import COEFFICIENT, Functional
 from dftfd.functionals.exchange_ranges import require_range
+from dftfd.functionals.parameters import Switch
 
 
 class _Structure:
@@ -52,7 +53,7 @@ class _Leaf:
 
 
 def _is_leaf(value) -> bool:
-    return not isinstance(value, bool | int | str | dict | tuple | list) and (
+    return not isinstance(value, bool | int | Switch | str | dict | tuple | list) and (
         isinstance(value, Real) or hasattr(value, "dtype")
     )
 

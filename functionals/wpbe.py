@@ -29,6 +29,7 @@ from dftfd.functionals.common import (
     spin_scaled,
 )
 from dftfd.functionals.numerics import at_least, at_most, safe_root, where_less
+from dftfd.functionals.parameters import Switch
 from dftfd.functionals.registry import functional, register, reparametrised
 from dftfd.functionals.special import exponential_integrals, log_plus_v1
 
@@ -167,6 +168,7 @@ _dilute = elementary(_dilute_enhancement, "wpbe_dilute_enhancement")
 
 
 _S_MAX, _S_END = 8.572844, 15.0
+_S_FROM = Switch(1.0)
 
 
 def _rescaled(s2, s_from):
@@ -185,7 +187,7 @@ def _rescaled(s2, s_from):
 
 @functional("gga_x_wpbeh", doi="10.1063/1.1564060")
 @spin_scaled
-def full_range_exchange(n, *, s_from=1.0):
+def full_range_exchange(n, *, s_from=_S_FROM):
     """e_x^LDA F_x(s, 0): the exchange of the PBE hole, close to PBE's own.
 
     s_from: where the bound on s begins. At 1, as in libxc, F_x jumps by 1e-4 there, and differences of energies are off
@@ -200,7 +202,7 @@ def _hole_s2(n, s_from):
 
 @functional("gga_x_wpbeh_sr", doi="10.1063/1.1564060")
 @spin_scaled
-def short_range_exchange(n, *, omega=0.11, s_from=1.0):
+def short_range_exchange(n, *, omega=0.11, s_from=_S_FROM):
     """e_x^LDA F_x(s, omega / k_F).
 
     s_from: where the bound on s begins. At 1, as in libxc, F_x jumps by 1e-4 there, and differences of energies are off

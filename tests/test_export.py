@@ -48,24 +48,11 @@ def largest_errors(code, functional, n_spin, order, parameters=None):
     lost = None
     for k, rows in enumerate(found):
         scaled = {c: scaled_error(row, reference[k].get(c, zero), n, kinds[k][c]) for c, row in rows.items()}
-        if n_spin == 2 and functional.name in TIES:
-            scaled = {c: np.where(absent_spin(c, x), 0.0, error) for c, error in scaled.items()}
         if k > 2 and max(error.max() for error in scaled.values()) > TOLERANCES[k]:
             lost = lost or [kernel.by_component(moved, order, compiled=False) for moved in moved_by_a_unit(x)]
             scaled = {c: np.maximum(e - LOST * noise(c, k, reference, lost, n, kinds), 0.0) for c, e in scaled.items()}
         errors.append(max(error.max() for error in scaled.values()))
     return errors
-
-
-TIES = {"mgga_c_tpss"}
-"""The greater of two energies that are equal where one spin is alone: what a change of the other does there depends on
-which of both rounding makes the greater (docs/floors.md)."""
-
-
-def absent_spin(component, x):
-    """Where a component is a derivative with respect to a variable of a spin that has no density."""
-    spins = {spin for k in component for spin, members in enumerate(((0, 2, 3, 5, 7), (1, 3, 4, 6, 8))) if k in members}
-    return np.any([x[spin] == 0.0 for spin in spins], axis=0) if spins else np.zeros(x.shape[1], bool)
 
 
 LOST = 10

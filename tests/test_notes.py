@@ -140,3 +140,25 @@ def test_cycles_of_a_preliminary_scf_count(tmp_path):
     draw_convergence(axes, result)
     curves = {line.get_label(): line.get_xdata() for line in axes.get_lines()}
     assert len(curves["orbital gradient"]) == count + 1 and len(curves["energy change"]) >= count
+
+
+HYDROGEN = ("H 0 0 0;", {"basis": "6-31g", "spin": 1})
+
+
+@pytest.mark.parametrize(("xc", "is_defined"), [("mgga_c_tpss", True), ("lda,vwn", True), ("gga_c_pbe", False)])
+def test_orbital_energies_of_an_empty_spin_are_limits_or_none(xc, is_defined, tmp_path):
+    """The LUMO of no beta electrons is dE/dn of few, by differences of the energy; PBE's has no limit."""
+    result = dftfd.run_scf(dftfd.molecule(HYDROGEN[0], **HYDROGEN[1]), f"hf + {xc}", "UKS", **SMALL)
+    lumo, orbital, P = result.frontier[1][1], result.mo_coeff[1][:, 0], np.array(result.density_matrix)
+    energy = result.calculation.energy(Progress()).evaluate
+
+    def slope(n):
+        """[hartree per electron]"""
+        P[1] = n * np.outer(orbital, orbital)
+        return (sum(energy(P).energies.values()) - result.energy) / n
+
+    if is_defined:
+        assert lumo == pytest.approx(slope(1e-6), abs=2e-3) and not result.notes
+    else:
+        assert lumo is None and slope(1e-9) > 2 * slope(1e-7) > 0
+        assert any("empty beta spin are not defined" in note for note in everywhere(result, tmp_path))

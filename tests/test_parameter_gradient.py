@@ -1,11 +1,13 @@
 """dE/dp against differences of converged energies, which know nothing of Hellmann and Feynman."""
 
 import jax
+import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
 
 import dftfd
+from dftfd.autofd import compose
 from dftfd.errors import NumericalError, UnsupportedError
 from dftfd.functionals.base import long_range_exchange
 from dftfd.functionals.registry import term
@@ -210,3 +212,23 @@ def test_every_number_of_a_hybrid(name):
     """Coefficients, parameters, fractions and omega of all hybrids: gradients are differences of whole SCFs to 1e-6."""
     rows = rows_of(name)
     assert len(rows) > 1 and max(map(error_of, rows)) < 1e-6
+
+
+def test_the_place_of_a_jump_has_no_derivative():
+    """HSE06's s_from is left out, as whole numbers are; fits and own formulas with such a parameter are refused."""
+    hse = dftfd.get_functional("hse06")
+    molecule = dftfd.molecule(*HELIUM[:1], **HELIUM[1])
+    found = dftfd.run_scf(molecule, dftfd.get_functional("gga_x_wpbeh"), **TIGHT).parameter_gradient()
+    assert found == {"gga_x_wpbeh": {}}
+    with pytest.raises(UnsupportedError, match="'s_from' only says where the formula jumps"):
+        jax.grad(lambda s: hse.with_parameters(s_from=s).parameters["s_from"])(1.0)
+    assert hse.with_parameters(s_from=0).with_parameters(s_from=1).parameters["s_from"] == 1.0
+
+    @term("jumping")
+    def jumping(n, *, a=0.7, start=0.1, even=0.0):
+        return -a * n ** (4 / 3) * compose(lambda x: jnp.where(x < start, 1.0, 1.01), n) * (1 + even * even)
+
+    with pytest.raises(UnsupportedError, match="'start' moves the energy only where a comparison changes"):
+        dftfd.run_scf(molecule, jumping, **TIGHT).parameter_gradient()
+    smooth = dftfd.run_scf(molecule, jumping.with_parameters(start=-1.0), **TIGHT).parameter_gradient()
+    assert smooth["jumping"]["even"] == smooth["jumping"]["start"] == 0.0 > smooth["jumping"]["a"]

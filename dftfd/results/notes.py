@@ -33,6 +33,7 @@ def notes_of(result) -> tuple[str, ...]:
         *(step for step in result.steps if step.startswith(DOUBT)),
         *notes_before(result.calculation, result.mo_energy.shape[1]),
         *_empty_below_filled(result),
+        *_undefined_energies(result),
         *_orbitals_alone(result),
     )
 
@@ -64,4 +65,12 @@ def _orbitals_alone(result) -> Iterator[str]:
         yield (
             "dipole, charges and all that follows from the density are those of the orbitals; the perturbation "
             "theory of a double hybrid is in the energy alone"
+        )
+
+
+def _undefined_energies(result) -> Iterator[str]:
+    if result.has_properties and result.undefined_spin is not None:
+        yield (
+            f"orbital energies of the empty {('alpha', 'beta')[result.undefined_spin]} spin are not defined: this "
+            "functional's potential at zero density is not the limit of that at small ones"
         )

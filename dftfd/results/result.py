@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, cast
 
@@ -41,6 +42,7 @@ from dftfd.scf.stability import Stability
 from dftfd.system.isotopes import ISOTOPES
 from dftfd.system.molecule import Molecule
 from dftfd.terms import COMPONENTS, OneElectronEnergy
+from dftfd.terms.semilocal import SemilocalEnergy
 from dftfd.xc.density import density_function, orbital_function
 from dftfd.xc.potential import potentials
 
@@ -60,6 +62,9 @@ def of_a_solution(method: _Code) -> _Code:
 
 ALWAYS_SHOWN = ("nuclear", "xc")
 """Components that a table of energies lists even where they are zero."""
+
+FEW, SETTLED = (1e-6, 1e-9, 1e-12), 1e-6
+"""Electrons that stand for few, and the change of an orbital's energy [hartree] that is none."""
 
 _SCHEME = choice(*SCHEMES)
 
@@ -241,11 +246,39 @@ class SCFResult:
     @property
     @of_a_solution
     def frontier(self) -> tuple:
-        """Per spin the energies (HOMO, LUMO) [hartree]; None where there is no such orbital.
+        """Per spin the energies (HOMO, LUMO) [hartree]; None where there is no such orbital, and for the LUMO of
+        `undefined_spin`.
 
         Occupied are orbitals that hold electrons; with smearing, those that lie below the Fermi level.
         """
-        return frontier_energies(self.mo_energy, self.mo_occ, self._border)
+        pairs = list(frontier_energies(self.mo_energy, self.mo_occ, self._border))
+        if self.undefined_spin is not None:
+            pairs[self.undefined_spin] = (None, None)
+        return tuple(pairs)
+
+    @cached_property
+    def undefined_spin(self) -> int | None:
+        """The spin without electrons, 0 or 1, whose orbital energies are not defined; None where all are.
+
+        They are where the energy of the lowest orbital is the limit of dE/dn at n electrons in it, n -> 0. Much of
+        correlation with gradients has none: its phi(zeta) makes the potential grow as n^(-1/3).
+        """
+        term = self.calculation.energy(as_progress(False)).find(SemilocalEnergy)
+        empty = [s for s, n in enumerate(self.mo_occ) if not n.any()]
+        if self.method != "UKS" or len(empty) != 1 or term is None:
+            return None
+        (spin,), P = empty, np.array(self.density_matrix)
+        orbital = self.mo_coeff[spin][:, np.argmin(self.mo_energy[spin])]
+
+        def energy(n):
+            """The part of the semilocal energy in dE/dn."""
+            P[spin] = n * np.outer(orbital, orbital)
+            return sum(orbital @ matrix[spin] @ orbital for matrix in term.evaluate(P).matrices.values())
+
+        none, *few = map(energy, (0.0, *FEW))
+        last_but_one, last = (abs(a - b) for a, b in pairwise(few))
+        settles = last <= max(last_but_one, SETTLED) and abs(none - few[-1]) <= 10 * last + SETTLED
+        return None if settles else spin
 
     @property
     def is_occupied(self) -> np.ndarray:
@@ -330,8 +363,9 @@ class SCFResult:
         The energy is stationary in the orbitals, so this is its derivative at fixed density. With smeared occupations
         it is that of `free_energy`, which is stationary, as `energy` is not then. Where terms of one name share a
         parameter, its derivative is the sum of theirs. That by the range omega of exact exchange stands with the first
-        term that has this omega. UnsupportedError for models of the potential, and for e_x_lr, on whose omega integrals
-        depend.
+        term that has this omega. Whole numbers have none, nor has HSE06's s_from, the place of a jump. UnsupportedError
+        for parameters of own formulas that are such places, for models of the potential, and for e_x_lr, on whose omega
+        integrals depend.
         """
         supports.require("parameter gradient", self.functional)
         found: dict[str, dict[str, Any]] = {}

@@ -6,11 +6,12 @@ from functools import partial
 
 import jax
 import numpy as np
-from jax.tree_util import tree_map
+from jax.tree_util import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+from dftfd.errors import UnsupportedError
 from dftfd.functionals import supports
 from dftfd.functionals.base import Functional
-from dftfd.functionals.pytree import taken_apart
+from dftfd.functionals.pytree import owners, taken_apart
 from dftfd.grids.molecular import grid_owners, weight_changes, weight_curvature
 from dftfd.runtime.progress import as_progress
 from dftfd.terms.on_grid import NEGLIGIBLE_WEIGHT, FunctionalEnergy, GridOrbitals, counting_points
@@ -33,6 +34,9 @@ from dftfd.xc.matrix import MatrixBuilder, XCBuilder
 
 REHEARSAL = 1e-5
 """Cutoff of orbitals for matrices that show what an exact one will be."""
+
+MOVED, ROUNDING = 0.5, 1e-11
+"""Part of its value by which a parameter of derivative zero is moved, and part of the energy that rounding may be."""
 
 
 class SemilocalEnergy(FunctionalEnergy):
@@ -116,14 +120,39 @@ class SemilocalEnergy(FunctionalEnergy):
         points, weights = self.grid.on(self._molecule)
         store = AOStore(self._molecule, points, weights, ao_order(self.kernel), memory_limit=0)
         density = np.split(self._densities_on(store).density(P), len(store.blocks), axis=-1)
-        of_block = lambda block, n: _slopes(self.functional, len(P), block.points, block.weights, n)
-        return by_terms(tree_map(lambda *x: sum(x), *map(of_block, store.blocks, density)))
+        blocks = [(block.points, block.weights, n) for block, n in zip(store.blocks, density, strict=True)]
+        slopes = tree_map(lambda *x: sum(x), *(_slopes(self.functional, len(P), *block) for block in blocks))
+        self._require_slopes(slopes, lambda f: sum(float(_energy(f, len(P), *block)) for block in blocks))
+        return by_terms(slopes)
+
+    def _require_slopes(self, slopes, energy):
+        """UnsupportedError for a parameter with the derivative zero whose change moves the energy all the same."""
+        leaves, structure = tree_flatten(self.functional)
+        for k, (_, name) in enumerate(owners(self.functional)):
+            slope, value = tree_leaves(slopes)[k], leaves[k]
+            if name and np.ndim(slope) == 0 and slope == 0:
+                step = MOVED * (abs(value) or 1.0)
+                above, below = (
+                    energy(tree_unflatten(structure, [*leaves[:k], value + h, *leaves[k + 1 :]])) for h in (step, -step)
+                )
+                if abs(above - below) > ROUNDING * abs(above):
+                    raise UnsupportedError(
+                        f"parameter {name!r} moves the energy only where a comparison changes, so there is no "
+                        "derivative by it; make it a whole number, which is left out, or let the formula change "
+                        "smoothly."
+                    )
 
     def _densities_on(self, store) -> MatrixBuilder:
         return MatrixBuilder(self.kernel, store)
 
     def in_pyscf(self):
         return PySCFPart(replace(self.functional, dispersion=None), self.grid.in_pyscf("grids"))
+
+
+@partial(jax.jit, static_argnums=1)
+def _energy(functional, n_spin, points, weights, density):
+    """E_xc of a block [hartree]."""
+    return XCKernel(functional, n_spin).energy(points, weights, density)
 
 
 @partial(jax.jit, static_argnums=1)

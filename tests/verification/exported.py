@@ -27,7 +27,7 @@ from dftfd.verify.point_comparison import scaled_error
 from dftfd.xc.channels import VARIABLES, family_of
 from dftfd.xc.pointwise import pointwise_kernel
 from tests.exported_code import WARNINGS, Code, own_functional, run_test, shared_library
-from tests.test_export import TIES, absent_spin, learned
+from tests.test_export import learned
 from tests.verification.oracle_points import ORACLE, errors_to_oracle, extreme_points, oracle_points
 
 FILE = Path(__file__).parents[2] / "data/export/accuracy.json"
@@ -46,8 +46,7 @@ OWN = {"own": own_functional, "learned_8": lambda: learned(8, 2), "learned_40": 
 
 
 def errors_to_kernel(code, functional, n_spin, order):
-    """Largest error by order, against our kernel at the oracle's points; without derivatives by what an absent spin
-    has, where two energies are equal there (`TIES`)."""
+    """Largest error by order, against our kernel at the oracle's points."""
     x, errors = oracle_points(n_spin), []
     n = x[0] if n_spin == 1 else x[0] + x[1]
     reference = pointwise_kernel(functional.semilocal_part, n_spin).by_component(x, order, compiled=False)
@@ -55,8 +54,6 @@ def errors_to_kernel(code, functional, n_spin, order):
         kinds = {c: [family_of(k, n_spin) for k in c] for c in found}
         zero = np.zeros_like(n)
         scaled = {c: scaled_error(y, expected.get(c, zero), n, kinds[c]) for c, y in found.items()}
-        if n_spin == 2 and functional.name in TIES:
-            scaled = {c: np.where(absent_spin(c, x), 0.0, error) for c, error in scaled.items()}
         errors.append(max(float(error.max()) for error in scaled.values()))
     return errors
 
