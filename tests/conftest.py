@@ -1,5 +1,6 @@
 """The test session: float64, strict dtype promotion, no rank promotion; warnings are errors (pyproject.toml)."""
 
+import functools
 import gc
 import os
 import shutil
@@ -9,6 +10,7 @@ from importlib.metadata import version
 
 import jax
 import pytest
+from jax._src.interpreters import mlir
 from pyscf import gto
 from pyscf.dft import gen_grid
 from pyscf.scf import hf as pyscf_hf
@@ -32,6 +34,8 @@ if os.environ.get("DFTFD_QUICK_PROGRAMS"):
     newer = ("0.11", "0.12")  # which end at the name of an option that they do not know
     emitters = "" if version("jaxlib").startswith(newer) else " --xla_cpu_use_fusion_emitters=false"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_PROGRAMS}{emitters}"
+    # JAX makes an MLIR context for each of eight thousand programs, in 3 ms; one serves
+    mlir.make_ir_context = functools.cache(mlir.make_ir_context)
 pytest_plugins = ["tests.ledger", "tests.budgets", "tests.order"]
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")

@@ -83,7 +83,8 @@ def test_gains_are_the_sums_over_derivatives_of_orbitals(name, order, tau, n_blo
 @pytest.mark.parametrize("xc", ["pbe", pytest.param("r2scan", marks=pytest.mark.slow)])
 def test_forces_are_the_same_compiled_and_by_numpy(xc, monkeypatch):
     """Blocks of different numbers of orbitals one after the other, on two workers, in memory that is used again."""
-    result = dftfd.run_scf(dftfd.molecule("O 0 0 0; H 0 0.76 0.58; H 0 -0.76 0.58; Ne 0 0 9", basis="def2-svp"), xc)
+    molecule = dftfd.molecule("O 0 0 0; H 0 0.76 0.58; H 0 -0.76 0.58; Ne 0 0 9", basis="def2-svp")
+    result = dftfd.run_scf(molecule, xc, grid_level=1)
     by_numpy = result.forces()
     monkeypatch.setattr(gradient, "WORTH_COMPILING", 0)
     np.testing.assert_allclose(result.forces(), by_numpy, rtol=0, atol=1e-12)

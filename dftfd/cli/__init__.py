@@ -7,12 +7,14 @@ run, so `dftfd --help` and a mistyped option answer at once.
 """
 
 import errno
+import functools
 import io
 import os
 import sys
 import time
 
 from typer import Abort
+from typer.main import get_command
 
 from dftfd.cli import (  # noqa: F401  each registers its commands
     audited,
@@ -37,6 +39,7 @@ from dftfd.errors import DftfdError, FileError, InputError, ResourceError
 from dftfd.runtime.memory import in_bytes, peak_memory
 
 INTERNAL_ERROR = 1
+_built = functools.cache(get_command)  # 20 ms, which in Python each call of `main` would take
 
 
 def main(arguments=None) -> int:
@@ -53,7 +56,7 @@ def main(arguments=None) -> int:
     start = time.perf_counter()
     with InterruptWatch() as watch:
         try:
-            code = app(arguments, standalone_mode=False, prog_name="dftfd", obj=watch)
+            code = _built(app)(arguments, standalone_mode=False, prog_name="dftfd", obj=watch)
         except KeyboardInterrupt:
             code = INTERRUPTED
         except Exception as error:

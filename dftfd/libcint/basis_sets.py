@@ -125,6 +125,7 @@ def has_nothing(shell: tuple) -> bool:
     return not all(map(any, list(zip(*rows, strict=True))[1:]))
 
 
+@functools.lru_cache(maxsize=4096)
 def has_functions(key: str, symbol: str) -> bool:
     """Whether a known basis set has functions for an element."""
     return bool(_shells(key.removeprefix("unc"), symbol))

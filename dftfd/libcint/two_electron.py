@@ -16,7 +16,7 @@ from pyscf.df import addons
 from pyscf.scf import _vhf
 
 from dftfd.errors import InputError, NumericalError
-from dftfd.libcint.basis_sets import load_basis, normalise_basis_name, to_lists
+from dftfd.libcint.basis_sets import has_functions, load_basis, normalise_basis_name, to_lists
 from dftfd.libcint.mole import quiet, to_pyscf
 from dftfd.runtime import memory
 from dftfd.runtime.threads import share_out, worker_count
@@ -136,7 +136,10 @@ def _tabulated(mole, name):
     """Shells of a fitting set for every kind of atom, or None where it lacks one of the elements."""
     symbols = {label: gto.mole._std_symbol_without_ghost(label) for label, _ in mole._atom}
     try:
-        return {label: to_lists(load_basis(normalise_basis_name(name), symbol)) for label, symbol in symbols.items()}
+        key = normalise_basis_name(name)
+        if not all(has_functions(key, symbol) for symbol in symbols.values()):
+            return None  # before load_basis looks for sets to name in its error
+        return {label: to_lists(load_basis(key, symbol)) for label, symbol in symbols.items()}
     except InputError:
         return None
 

@@ -131,8 +131,8 @@ def _make_room(folder):
     """Remove what writers left that died, old programs, and those that were not used for the longest time until the
     others are within the limit."""
     remove_orphans(folder)
-    programs = programs_in(folder)
-    old = [program for program in programs if program.used < time.time() - longest_unused()]
+    programs, earliest = programs_in(folder), time.time() - longest_unused()
+    old = [program for program in programs if program.used < earliest]
     excess, more = sum(p.size for p in programs[len(old) :]) - cache_limit(), []
     for program in programs[len(old) :]:
         if excess <= 0:
