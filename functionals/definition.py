@@ -95,7 +95,7 @@ def require_reproducible(functional: Functional) -> None:
             known = None
         if known is None or known.formula is not term.formula:
             raise FunctionalError(
-                f"{term.name!r} is no registered formula, so another process could not find it; register it with "
+                f"{term.name!r} is not a registered formula, so another process could not find it; register it with "
                 "@dftfd.functional, in a module that is imported there too."
             )
     from_definition(functional.definition, functional.name)

@@ -47,7 +47,7 @@ Quadrature = Annotated[tuple, Kind("a pair (points (n, 3), weights (n,)) of fini
 def in_words(result: Any) -> str:
     """What a formula of densities returned."""
     if not isinstance(result, Function):
-        return f"{shown(result)}, which is no function of r"
+        return f"{shown(result)}, which is not a function of r"
     shape = result.result.shape
     return f"{'values' if shape else 'one value'} of shape {shape} at each r"
 
@@ -74,7 +74,7 @@ def signature_of(
         else:
             said = "; ".join(f"{k}: {v}" for k, v in known.items())
             raise FunctionalError(
-                f"functional {name!r} takes {p.name!r}, which is no ingredient ({said}). "
+                f"functional {name!r} takes {p.name!r}, which is not an ingredient ({said}). "
                 "Parameters go after a *, with defaults: def f(n, *, kappa=0.804)."
             )
     if not ingredients:

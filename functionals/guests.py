@@ -202,7 +202,7 @@ def _signature(formula, name, gathering=False):
         try:
             own = [p.name for p in inspect.signature(formula).parameters.values() if p.kind is p.KEYWORD_ONLY]
         except Exception as error:  # of what somebody passed: no code, or built in
-            message = f"guest {name!r}: gather={shown(formula)} is no function whose arguments can be read."
+            message = f"guest {name!r}: gather={shown(formula)} is not a function whose arguments can be read."
             raise FunctionalError(message) from error
         formula = functools.partial(formula, **dict.fromkeys(own))
     return signature_of(formula, name, {k: v for k, v in FEATURES.items() if k != "gathered" or not gathering}, "rho")

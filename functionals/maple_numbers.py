@@ -184,7 +184,7 @@ def _of_value(x, on_float, on_array, name):
     try:
         return on_float(x)
     except (ValueError, OverflowError) as error:
-        raise FunctionalError(f"{name} of {x:.6g}, which is no real number.") from error
+        raise FunctionalError(f"{name} of {x:.6g}, which is not a real number.") from error
 
 
 def of_number(name: str, x: Any) -> Any:
@@ -312,7 +312,7 @@ def power(a: Any, e: Any) -> Any:
     require_number(e)
     if isinstance(a, Series):
         if not isinstance(e, Fraction):
-            raise FunctionalError("a series to a power that is no ratio of whole numbers.")
+            raise FunctionalError("a series to a power that is not a ratio of whole numbers.")
         return Fraction(1) if e == 0 else a.power(e)
     require_number(a)
     if isinstance(e, Fraction):
@@ -336,7 +336,7 @@ def _constant_power(a, e):
     if a <= 0:
         if a == 0 and e > 0:
             return Fraction(0)
-        raise FunctionalError(f"the power {shown(e)} of {shown(a)}, which is no real number.")
+        raise FunctionalError(f"the power {shown(e)} of {shown(a)}, which is not a real number.")
     if isinstance(a, Fraction) and a.denominator == 1 and a < 10**12:
         root = Fraction(round(float(a) ** (1 / min(e.denominator, 64))))
         if e.denominator <= 64 and root**e.denominator == a and small(root):  # 4^(1/2)
@@ -369,7 +369,7 @@ def log(x: Any) -> Any:
     if isinstance(x, Series):
         return x.log()
     if is_constant(x) and x <= 0:
-        raise FunctionalError(f"the logarithm of {shown(x)}, which is no real number.")
+        raise FunctionalError(f"the logarithm of {shown(x)}, which is not a real number.")
     return of_constant(x, CONTEXT.ln, math.log, jnp.log, "log")
 
 

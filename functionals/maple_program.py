@@ -229,7 +229,7 @@ def _truncated(work, arguments, local):
     _require(arguments, (2,), "throw_out_large_n: (series, n) expected.")
     expansion, limit = (work.value(a, local) for a in arguments)
     if not isinstance(expansion, Expansion):
-        raise FunctionalError("throw_out_large_n of what is no series.")
+        raise FunctionalError("throw_out_large_n of what is not a series.")
     return expansion.without_high_powers(integer(limit))
 
 
@@ -326,7 +326,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 def _list(x):
     if not isinstance(x, tuple):
-        raise FunctionalError("nops of what is no list.")
+        raise FunctionalError("nops of what is not a list.")
     return x
 
 
@@ -482,7 +482,7 @@ class Evaluation:
         array, index = self.value(tree.array, local), self.value(tree.index, local)
         place = integer(index) - 1
         if not isinstance(array, tuple | np.ndarray | jax.Array) or not np.ndim(array):
-            raise FunctionalError("an index behind what is no list.")
+            raise FunctionalError("an index behind what is not a list.")
         if not 0 <= place < len(array):
             raise FunctionalError(f"entry {shown(place + 1)} of a list of {len(array)}.")
         return array[place]

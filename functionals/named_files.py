@@ -61,7 +61,7 @@ def load_functional(path: Path) -> Functional:
     Raises FileError for a file that cannot be read or is damaged, FunctionalError where the code of a formula is no
     longer what was fitted.
     """
-    with refusing_damage(path, "is no saved functional"):
+    with refusing_damage(path, "is not a saved functional"):
         document = parse_json(read_bytes(path, MAX_BYTES))
         if document["dftfd_functional"] != FORM:
             raise ValueError(f"form {document['dftfd_functional']}, {FORM} is known")
@@ -310,7 +310,7 @@ def _executed(place, path):
     loader = _Anew(name, str(place))
     spec = importlib.util.spec_from_loader(name, loader)
     if spec is None:
-        raise FileError(f"{path} is no file of Python code.")
+        raise FileError(f"{path} is not a file of Python code.")
     module = importlib.util.module_from_spec(spec)
     before = sys.modules.get(name)
     sys.modules[name] = module

@@ -182,7 +182,7 @@ def _finite(text) -> float:
     """The number of a text; FunctionalError where it is none, or beyond the largest that there is."""
     number = real(text.strip())
     if number is None or not math.isfinite(number):
-        raise FunctionalError(f"{text.strip()!r} is no finite number; coefficients and parameters have to be.")
+        raise FunctionalError(f"{text.strip()!r} is not a finite number; coefficients and parameters have to be.")
     return number
 
 
@@ -302,7 +302,7 @@ def _are_one(targets) -> bool:
 def _ambiguous(name, targets) -> FunctionalError:
     """The error for a name that its underscores alone tell from another."""
     full = " or ".join(dict.fromkeys(repr(_plain(target)) for target in targets))
-    return FunctionalError(f"{name!r} is no full name, and its underscores decide what is meant; write {full}.")
+    return FunctionalError(f"{name!r} is not a full name, and its underscores decide what is meant; write {full}.")
 
 
 def _required(name, found) -> Functional:

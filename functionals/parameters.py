@@ -79,7 +79,7 @@ def _require_one_value(functional, holders, name):
 def multiple(coefficient, name: str, n_terms: int) -> str:
     """The name of a multiple of a functional; FunctionalError for a coefficient that is known to be NaN or infinite."""
     if not holds_tracers(coefficient) and not np.all(np.isfinite(coefficient)):
-        raise FunctionalError(f"{coefficient} is no finite number; coefficients and parameters have to be.")
+        raise FunctionalError(f"{coefficient} is not a finite number; coefficients and parameters have to be.")
     words = parameter_text(coefficient)
     return f"{words}*({name})" if n_terms > 1 else f"{words}*{name}"
 

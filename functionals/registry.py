@@ -211,7 +211,9 @@ def register(f: Any, name: Any = None, *, doi: Any = None, spin_symmetric: bool 
         raise FunctionalError(f"register: a Functional expected, {shown(f)} found.")
     name = f.name if name is None else name
     if not issubclass(type(name), str) or not NAME.fullmatch(name):
-        raise FunctionalError(f"{shown(name)} is no name for a functional: lower-case letters, digits and _ expected.")
+        raise FunctionalError(
+            f"{shown(name)} is not a name for a functional: lower-case letters, digits and _ expected."
+        )
     name = str.__str__(name)
     doi = None if doi is None else _plain_doi(doi)
     if name in _REGISTRY and (name in _library or not _library):

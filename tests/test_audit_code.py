@@ -403,7 +403,7 @@ def test_output_without_numbers_fails(springs):
         ("name =", "name 3", "is no TOML file"),
         ("[tasks.energy]", "[tasks.enthalpy]", "are expected"),
         ("[tasks.forces]", "[tasks.force]", "the closest names are forces"),
-        (r"(\S+)$'", r"(\S+$'", "no regular expression"),
+        (r"(\S+)$'", r"(\S+$'", "not a regular expression"),
         (r"(\S+)$'", r"\S+$'", "has no groups"),
         ("template =", "tempelate =", "not 'tempelate'"),
         ("name =", "output = '../x'\nname =", "are expected"),

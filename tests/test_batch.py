@@ -150,10 +150,10 @@ def test_records_that_are_refused(tmp_path):
     """Another file, one that another batch writes, options that JSON cannot hold."""
     other = tmp_path / "notes.txt"
     other.write_text("my notes")
-    with pytest.raises(FileError, match="no record"):
+    with pytest.raises(FileError, match="not a record"):
         run_batch(["He 0 0 0;"], record=other)
     other.write_text("my notes\n")
-    with pytest.raises(FileError, match="no record"):
+    with pytest.raises(FileError, match="not a record"):
         run_batch(["He 0 0 0;"], record=other)
     assert other.read_text() == "my notes\n"
     with pytest.raises(FileError, match="cannot write"):

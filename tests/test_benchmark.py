@@ -106,7 +106,7 @@ def test_files_that_hold_no_set_are_refused(tmp_path):
     (tmp_path / "b.json").write_text("[1]")
     with pytest.raises(FileError, match="neither JSON nor TOML"):
         read_document(tmp_path / "a.json")
-    with pytest.raises(InputError, match="no benchmark set"):
+    with pytest.raises(InputError, match="not a benchmark set"):
         read_document(tmp_path / "b.json")
     with pytest.raises(InputError, match="closest are"):
         read_set("s23")
@@ -179,7 +179,7 @@ def test_gmtkn55_folders_are_read(tmp_path):
     assert len(read_set("gmtkn55", tmp_path).left_out) == 2
     for line in ("h2/$f h/$f x -1 $w 1", "h2/$f h/$f x -1 2 $w 1_0", "h2/$f h/$f x -1 2 109.4", "h2/$f h/$f -1 2 $w 1"):
         (tmp_path / "W4-11" / ".res").write_text(f"{res}$tmer {line}\n")
-        with pytest.raises(FileError, match=r"W4-11/\.res, line 5: .* no reaction"):
+        with pytest.raises(FileError, match=r"W4-11/\.res, line 5: .* not a reaction"):
             read_set("gmtkn55", tmp_path)
 
 
@@ -295,7 +295,7 @@ def test_tables_that_are_none_are_refused(tmp_path):
     (tmp_path / "a.xlsx").write_text("no zip")
     (tmp_path / "b.csv").write_text("a,b\n1,2\n")
     assert read_table(tmp_path / "b.csv") == [["a", "b"], ["1", "2"]]
-    with pytest.raises(FileError, match="no table"):
+    with pytest.raises(FileError, match="not a table"):
         read_table(tmp_path / "a.xlsx")
     write_xlsx(tmp_path / "c.xlsx", [["one", "", 2.5]])
     assert read_table(tmp_path / "c.xlsx") == [["one", "", "2.5"]]
@@ -779,7 +779,7 @@ def test_total_energies_of_a_molecule_without_its_basis_set_are_a_row(tmp_path):
 
 def test_total_energies_without_data_are_refused(tmp_path):
     (tmp_path / "a.json").write_text('[{"name": "a"}]')
-    with pytest.raises(FileError, match="no list of molecules"):
+    with pytest.raises(FileError, match="not a list of molecules"):
         compare_totals(tmp_path / "a.json", "hf")
     with pytest.raises(FileError, match="does not hold gscdb"):
         compare_totals(tmp_path, "hf")

@@ -179,7 +179,7 @@ def test_forged_checkpoints_are_refused(path, forged):
         (in_text("text", "settings", lambda s: s["versions"].update(dftfd="0.0.1")), "version .0.0.1. instead of"),
         (in_text("text", "result", lambda r: r["energies"].update(xc=1.0)), "in this calculation they have"),
         (put("dftfd/format", 1), "has format 1; this version of dftfd reads format 3"),
-        (put("dftfd/loop", None), "is a result, no checkpoint to go on from"),
+        (put("dftfd/loop", None), "is a result, not a checkpoint to continue from"),
         (put("dftfd/loop/text", "__import__('os').abort()"), "damaged: JSONDecodeError"),
         (put("dftfd/loop/memory/focks", np.zeros((2, 1, 9, 9))), "focks has the shape"),
         (put("dftfd/loop/memory/errors", np.zeros((9, 49))), "not as many errors"),
@@ -202,7 +202,9 @@ def test_a_checkpoint_that_cannot_be_written_costs_nothing_else(tmp_path):
     energy = dftfd.run_scf(water(), **OPTIONS).energy
     for name in (tmp_path / "none" / "x.chk", tmp_path, "/proc/x.chk"):
         checkpoint = Checkpoint(name)
-        with pytest.warns(CheckpointWarning, match="no checkpoint: cannot write .* The calculation goes on") as caught:
+        with pytest.warns(
+            CheckpointWarning, match="no checkpoint: cannot write .* The calculation continues"
+        ) as caught:
             assert dftfd.run_scf(water(), **OPTIONS, checkpoint=checkpoint).energy == energy
         assert len(caught) == 1 and checkpoint.failure is not None
 
@@ -229,9 +231,9 @@ def test_an_interrupt_right_behind_a_write_is_told_of_it(path, monkeypatch):
 def test_devices_are_not_replaced():
     """/dev/full is no file to replace; it is refused before anything is written beside it."""
     checkpoint = Checkpoint("/dev/full")
-    with pytest.warns(CheckpointWarning, match="it is no regular file"):
+    with pytest.warns(CheckpointWarning, match="it is not a regular file"):
         checkpoint.prepare(None)
-    assert "no regular file" in str(checkpoint.failure)
+    assert "not a regular file" in str(checkpoint.failure)
 
 
 def test_a_checkpoint_is_a_guess(path):

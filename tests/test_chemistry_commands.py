@@ -102,7 +102,7 @@ def test_fragments_by_bonds_and_by_name(said):
     code, out, _ = said("interaction", "Li 0 0 0; H 0 0 1.6", "--fragments", "0; 1", "--charges", "1 -1", *CHEAP)
     assert code == 0 and "fragment 2" in out and "charge -1" in out
     for words, match in (
-        (["--fragments", "0-x; 1"], "'0-x' is no atom or range"),
+        (["--fragments", "0-x; 1"], "'0-x' is not an atom or range"),
         (["--fragments", "0; 0"], "must hold each of the atoms"),
         ([], "one fragment was found"),
         (["--fragments", "0; 1", "--charges", "a"], "whole numbers between blanks"),
@@ -183,7 +183,7 @@ def test_an_option_is_given_once(tmp_path, said):
 def test_numbers_are_not_read_as_python_writes_them(said, words):
     """1_0 was 10 on the command line and in other makers' sets, 1 with a blank forgotten elsewhere."""
     code, _, err = said("run", DIMER, *CHEAP, *words)
-    assert code == 2 and "is no number; write 1" in err
+    assert code == 2 and "is not a number; write 1" in err
     with pytest.raises(FunctionalError):
         dftfd.get_functional("rsh(1_0;0;0.3)")
 
@@ -260,9 +260,9 @@ def test_an_interruption_says_how_to_go_on(tmp_path):
     with pytest.raises(KeyboardInterrupt), locked_new(path, None):
         assert watch.message == "interrupted"  # nothing is there yet
         path.write_text("{}")
-        assert watch.message.endswith("pbe.jsonl, go on by the same command")
+        assert watch.message.endswith("pbe.jsonl, continue with the same command")
         raise KeyboardInterrupt
-    assert watch.message.endswith("pbe.jsonl, go on by the same command")
+    assert watch.message.endswith("pbe.jsonl, continue with the same command")
     with locked_new(path, True):
-        assert watch.message.endswith("pbe.jsonl, go on by the same command with --restart")
+        assert watch.message.endswith("pbe.jsonl, continue with the same command with --restart")
     assert watch.message == InterruptWatch().message == "interrupted"

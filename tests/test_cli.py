@@ -239,7 +239,7 @@ def test_interrupt_ends_with_130(tmp_path):
     run = ["run", "N 0 0 0; N 0 0 1.1", *options]
     code, err = interrupted([sys.executable, "-m", "dftfd", *run], "cycle= 2")
     assert code == 130
-    assert err == f"dftfd: error: interrupted; the last cycle is saved, go on with --restart {tmp_path / 'n2.chk'}\n"
+    assert err == f"dftfd: error: interrupted; the last cycle is saved, continue with --restart {tmp_path / 'n2.chk'}\n"
     assert main([*run[:-2], "--restart", run[-1]]) == 0
 
 

@@ -148,7 +148,7 @@ def test_checkpoints_of_something_else_are_not_replaced(dftfd_command, tmp_path)
     note = tmp_path / "notes.txt"
     note.write_text("mine")
     code, _, err = dftfd_command("run", HYDROGEN, *CHEAP, "--checkpoint", note)
-    assert code == 5 and "is no checkpoint of dftfd" in err and note.read_text() == "mine"
+    assert code == 5 and "is not a checkpoint of dftfd" in err and note.read_text() == "mine"
 
 
 @pytest.mark.parametrize("name", ["/dev/full", "pipe"])
@@ -158,4 +158,4 @@ def test_records_are_regular_files(name, dftfd_command, tmp_path, monkeypatch):
     (tmp_path / "pipe").unlink(missing_ok=True)
     os.mkfifo("pipe")
     code, _, err = dftfd_command("run", HYDROGEN, *CHEAP, "--record", name)
-    assert code == 5 and "no regular file" in err
+    assert code == 5 and "not a regular file" in err

@@ -48,7 +48,7 @@ def test_a_folder_that_is_gone(tmp_path):
             ("JAX_PLATFORMS", "nothing", b"Look at JAX_PLATFORMS, here 'nothing'"),
             ("JAX_PLATFORMS", "cpu,rocm", b"Look at JAX_PLATFORMS, here 'cpu,rocm'"),
             ("JAX_ENABLE_X64", "0", b"Unset the variable"),
-            ("DFTFD_CACHE_SIZE", "much", b"DFTFD_CACHE_SIZE='much' is no size"),
+            ("DFTFD_CACHE_SIZE", "much", b"DFTFD_CACHE_SIZE='much' is not a size"),
             ("PYSCF_MAX_MEMORY", "much", b"PYSCF_MAX_MEMORY must be a number"),
         ],
         at=[2],

@@ -233,5 +233,5 @@ def test_the_key_is_private(tmp_path, folder_of):
 
 
 def test_a_size_that_is_none_is_refused(folder_of):
-    with pytest.raises(InputError, match="DFTFD_CACHE_SIZE='much' is no size"):
+    with pytest.raises(InputError, match="DFTFD_CACHE_SIZE='much' is not a size"):
         folder_of(DFTFD_CACHE_SIZE="much")

@@ -371,7 +371,7 @@ def test_a_fitted_functional_is_a_file_that_knows_its_formula(toy, tmp_path):
     assert dftfd.get_functional("t_fitted_x").parameters["mu"] == fitted.functional.parameters["mu"]
     assert functional_in_file(str(path)).parameters["mu"] == fitted.functional.parameters["mu"]
     path.with_name("half.json").write_text(path.read_text()[:100])
-    with pytest.raises(DamagedFileError, match="no saved functional"):
+    with pytest.raises(DamagedFileError, match="not a saved functional"):
         dftfd.load_functional(path.with_name("half.json"))
     registry._REGISTRY["t_fit_x"] = registry.term("t_fit_x")(formula(1.001))
     try:

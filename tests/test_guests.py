@@ -215,7 +215,7 @@ def of_gathered(rho, weights, gathered):
         (drawing_with_keys, {}, "weights have changed"),
         (leaking_a_key, {}, "UnexpectedTracerError"),
         (of_gathered, {}, "go together"),
-        (of_gathered, {"gather": int}, "no function whose arguments can be read"),
+        (of_gathered, {"gather": int}, "not a function whose arguments can be read"),
         (3, {}, "a formula"),
     ],
 )

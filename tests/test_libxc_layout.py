@@ -197,7 +197,7 @@ def test_errors_say_what_is_missing_or_does_not_fit():
         evaluate("pbe", rho=np.ones((2, 4)), sigma=np.ones(3))
     with pytest.raises(FunctionalError, match="order 5"):
         evaluate("pbe", rho=np.ones(3), sigma=np.ones(3), order=5)
-    with pytest.raises(FunctionalError, match="rho is no array, its rows differ in length"):
+    with pytest.raises(FunctionalError, match="rho is not an array, its rows differ in length"):
         evaluate("pbe", rho=[[1.0, 2.0], [1.0]], sigma=[1.0])
     with pytest.raises(FunctionalError, match="complex"):
         evaluate("lda_x", rho=np.ones(3) * 1j)

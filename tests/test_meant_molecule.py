@@ -464,10 +464,10 @@ def test_units_and_masks_of_arrays_are_not_dropped():
     given = [("electric_field", np.zeros(3).view(Quantity), "a unit"), ("electric_field", masked, "masked values")]
     given += [("occupations", masked, "masked values"), ("smearing", np.array(0.1).view(Quantity), "a unit")]
     for name, value, words in [*given, ("point_charges", Table([[0, 0, 9, 1]]), "names of its columns")]:
-        with pytest.raises(InputError, match=f"with {words} is no array of bare numbers"):
+        with pytest.raises(InputError, match=f"with {words} is not an array of bare numbers"):
             Options(**{name: value})
     for position in (masked, (0.0, 0.0, np.array(0.1).view(Quantity))):
-        with pytest.raises(InputError, match="coordinate z of atom 1: .* is no array of bare numbers"):
+        with pytest.raises(InputError, match="coordinate z of atom 1: .* is not an array of bare numbers"):
             molecule([("He", position)], "sto-3g")
     assert Options(electric_field=np.ma.masked_array([0.0, 0.0, 0.1])).electric_field[2] == 0.1
 

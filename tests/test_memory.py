@@ -86,7 +86,7 @@ def test_sizes_in_words():
     assert memory_size(2000) == memory_size("2000") == memory_size("2 GB") == memory_size("2.0g") == 2 * 10**9
     assert memory_size("512 MiB") == 2**29 and memory_size("1 tib") == 2**40
     for wrong in (0, -1, "", "many", "1 XB", None, True, float("nan"), "1" * 99, "1e400"):
-        with pytest.raises(InputError, match="is no size"):
+        with pytest.raises(InputError, match="is not a size"):
             memory_size(wrong)
 
 

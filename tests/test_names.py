@@ -187,7 +187,7 @@ def test_registration_refuses_duplicates_and_bad_names():
             return n
 
     for name in ("PBE", "my functional", "2pbe", "", "a*b", "a,b", 3, None):
-        with pytest.raises(FunctionalError, match="no name for a functional|registered already"):
+        with pytest.raises(FunctionalError, match="not a name for a functional|registered already"):
             register(pbe.named(name) if isinstance(name, str) else pbe, name if name is not None else "")
     with pytest.raises(FunctionalError, match="a Functional expected"):
         register("pbe", "test_names_text")
@@ -347,8 +347,8 @@ def test_names_of_other_programs(theirs, ours):
         ("x_lyp", "write 'gga_xc_xlyp'"),
         ("X-PBE", "'gga_x_pbe' or "),
         ("c-pbe", "write 'gga_c_pbe'"),
-        ("1e400*pbe", "no finite number"),
-        ("pbe(kappa=1e999)", "no finite number"),
+        ("1e400*pbe", "not a finite number"),
+        ("pbe(kappa=1e999)", "not a finite number"),
     ],
 )
 def test_names_that_leave_something_open(text, message):

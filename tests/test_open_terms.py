@@ -394,7 +394,7 @@ def test_texts_of_terms(text, arguments):
     ("terms", "message"),
     [
         (["dft+w(U=1)"], "unknown energy term 'dft.w.U=1.'; the closest names are dft.u"),
-        (["dft+u(0.2)"], "'0.2' is no argument"),
+        (["dft+u(0.2)"], "'0.2' is not an argument"),
         ([3], "terms= holds 3; code of a molecule"),
         ("dft+u", "terms="),
         ([Hubbard], "cannot be made for this molecule: TypeError"),

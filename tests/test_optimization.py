@@ -181,7 +181,7 @@ def test_what_cannot_be_carried_out_is_said(tmp_path, uninterrupted):
         dftfd.optimize(molecule, trajectory=path, restart=True, xc="lda,vwn", grid_level=2)
     assert path.read_text() == before
     (tmp_path / "other.xyz").write_text("2\nhydrogen\nH 0 0 0\nH 0 0 1\n")
-    with pytest.raises(FileError, match="no trajectory"):
+    with pytest.raises(FileError, match="not a trajectory"):
         dftfd.optimize(molecule, trajectory=tmp_path / "other.xyz", restart=True, **OPTIONS)
     with pytest.raises(NotConvergedError):
         dftfd.optimize(molecule, max_cycles=1, convergence="diis", **OPTIONS)
@@ -247,7 +247,7 @@ def test_a_file_without_a_line_break_is_no_empty_path(text, tmp_path):
     """It would be replaced by one; what a frame begins with is one that was cut off."""
     path = tmp_path / "set.json"
     path.write_text(text)
-    with pytest.raises(FileError, match="this is no trajectory"):
+    with pytest.raises(FileError, match="this is not a trajectory"):
         dftfd.optimize(dftfd.molecule("H 0 0 0; H 0 0 0.74", basis="sto-3g"), "hf", trajectory=path, restart=True)
     assert path.read_text() == text
     for begun in ("", "2", "2\nProp", "2\nProperties=species:S:1\nH 0 0"):

@@ -102,7 +102,7 @@ def test_what_has_no_passport_is_refused(tmp_path):
         with pytest.raises((UnsupportedError, FunctionalError)):
             passport(name)
     (tmp_path / "a.json").write_text('{"dftfd_passport": 1}')
-    with pytest.raises(FileError, match="no passport"):
+    with pytest.raises(FileError, match="not a passport"):
         read_passport(tmp_path / "a.json")
     assert main(["passport", "no_such"]) == 2 and main(["passport", str(tmp_path / "b.json")]) == 5
 

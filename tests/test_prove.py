@@ -377,7 +377,7 @@ def test_the_command(tmp_path, capsys):
 
 def test_a_small_file_cannot_fill_the_memory(monkeypatch):
     """A device without end, and a compressed tree that is longer than trees can be."""
-    with pytest.raises(FileError, match="no regular file"):
+    with pytest.raises(FileError, match="not a regular file"):
         dftfd.load_proof("/dev/zero")
     assert proofs._inflated(zlib.compress(bytes(2000))) == bytes(2000)
     monkeypatch.setattr(proofs, "_LARGEST", 1000)

@@ -70,7 +70,7 @@ def test_a_number_of_libxc_is_a_functional():
         ("h2 -> h2", "does not balance; missing: all species."),
         ("h2 + he -", "one arrow expected, as in 'a.xyz + 2 b.xyz -> c.xyz'; in a shell put it in quotes."),
         ("h2 = he -> h2", "one arrow expected"),
-        ("h2 + -> h2", "'' is no species; '2 a.xyz' expected."),
+        ("h2 + -> h2", "'' is not a species; '2 a.xyz' expected."),
         ("0 h2 -> h2", "has the coefficient 0; leave it out."),
         ("2h2 -> h2", "file not found: '2h2'"),
         ("2 h -> h2", "allowed here: 1; write h:CHARGE,MULTIPLICITY."),

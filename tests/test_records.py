@@ -202,7 +202,7 @@ def test_frequencies_go_on_with_their_optimisation(tmp_path, monkeypatch, capsys
     first = capsys.readouterr().out
     lines = Path("r.jsonl").read_text().splitlines(keepends=True)
     Path("r.jsonl").write_text("".join(lines[:4]))
-    assert main(words) != 0 and "r.jsonl exists: go on from it" in capsys.readouterr().err
+    assert main(words) != 0 and "r.jsonl exists: continue from it" in capsys.readouterr().err
     assert main([*words, "--restart"]) == 0
     again = capsys.readouterr().out
     assert "(recorded)" in again and " cycles)" in first and " cycles)" not in again
@@ -358,7 +358,7 @@ def test_an_interruption_names_the_record(command, tmp_path, monkeypatch, capsys
     assert main(first) == 130
     name = first[first.index("--record") + 1] if "--record" in first else "optimization.xyz"
     how = "the same command with --restart" if "--restart" in again else "the same command"
-    assert capsys.readouterr().err.strip().endswith(f"interrupted; what is done is in {name}, go on by {how}")
+    assert capsys.readouterr().err.strip().endswith(f"interrupted; finished work is in {name}, continue with {how}")
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     assert main([*first, *again]) in (0, 3), capsys.readouterr().err

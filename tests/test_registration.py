@@ -87,7 +87,7 @@ def test_wrong_results_are_refused():
     """Shape, kind, precision and complex numbers."""
     refused(lambda rho: rho, r"values of shape \(2,\) at each r; .*one number at each r, expected")
     refused(lambda n: nabla(n), r"values of shape \(3,\) at each r")
-    refused(lambda n: 1.0, "returned 1.0, which is no function of r")
+    refused(lambda n: 1.0, "returned 1.0, which is not a function of r")
     refused(lambda n: compose(lambda x: x.astype(jnp.complex128), n), "complex128; a real float64")
     refused(lambda n: compose(lambda x: x.astype(jnp.float32), n), "float32; a real float64")
     refused(lambda n: compose(lambda x: x.astype(jnp.float32).astype(jnp.float64) ** 2, n), "float32 on the way")
@@ -146,7 +146,7 @@ def test_exceptions_in_the_formula_are_told():
     """The message names the functional and the exception on one line."""
     refused(lambda n: n + "one", "'t_refused' raised SignatureError")
     refused(lambda n, *, a=1: 1 / 0, "raised ZeroDivisionError: division by zero")
-    refused(lambda n, mu: n, "takes 'mu', which is no ingredient")
+    refused(lambda n, mu: n, "takes 'mu', which is not an ingredient")
 
 
 def test_code_of_arrays_is_told_from_code_of_functions():
@@ -186,7 +186,7 @@ def test_numbers_of_combinations_are_looked_at():
     own = dftfd.functional("t_own")(lambda n, *, a=1.0: compose(lambda n: n * jnp.sqrt(a + n), n))
     for wrong in (float("nan"), float("inf")):
         for part in (own, dftfd.exact_exchange):
-            with pytest.raises(FunctionalError, match=f"{wrong} is no finite number"):
+            with pytest.raises(FunctionalError, match=f"{wrong} is not a finite number"):
                 wrong * part
     with pytest.raises(FunctionalError, match="has the coefficient .*; finite real numbers expected"):
         registry.register(1j * own, "t_wrong")

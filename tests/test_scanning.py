@@ -94,7 +94,7 @@ def test_a_rigid_scan_has_the_energies_of_its_geometries(tmp_path):
     with pytest.raises(CheckpointError, match="of a scan of another calculation: functional 'hf' instead of 'lda,vwn'"):
         dftfd.scan(hydrogen_fluoride(), "lda,vwn", grid_level=0, atoms=(0, 1), values=[0.8], path=path, restart=True)
     path.write_text(json.dumps({"dftfd_scan": 1}))
-    with pytest.raises(FileError, match="no scan that dftfd wrote"):
+    with pytest.raises(FileError, match="not a scan that dftfd wrote"):
         dftfd.load_scan(path)
 
 

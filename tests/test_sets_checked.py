@@ -108,7 +108,7 @@ def test_files_with_such_weights_are_refused(tmp_path, change):
     reaction = {"name": "r", "stoichiometry": {"h2": 1}, "reference": 1.0} | change
     document = {"dftfd_benchmark": 1, "molecules": {"h2": {"atoms": "H 0 0 0; H 0 0 0.74;"}}, "reactions": [reaction]}
     (tmp_path / "a.json").write_text(json.dumps(document))
-    with pytest.raises((InputError, FileError), match=r"weight|no number of JSON"):
+    with pytest.raises((InputError, FileError), match=r"weight|not a number of JSON"):
         read_document(tmp_path / "a.json")
 
 

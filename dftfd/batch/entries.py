@@ -142,7 +142,7 @@ def _rows(path):
     text = read_text(path, "a table of molecules")
     if text.count("\n") + text.count("\r") + text.count(",") > MAX_CELLS:
         raise FileError(f"{path} has more than {MAX_CELLS} cells.")
-    with refusing_damage(path, "is no table of molecules", FileError):
+    with refusing_damage(path, "is not a table of molecules", FileError):
         table = csv.DictReader(text.splitlines(), skipinitialspace=True)
         columns, rows = [name.strip().lower() for name in table.fieldnames or ()], list(table)
     if len(set(columns)) < len(columns):

@@ -82,7 +82,7 @@ def _reactions(file, subset, folder) -> list[Reaction]:
         if not _BEGINS.match(line):
             continue
         if (match := _CALL.match(line)) is None:
-            raise FileError(f"{file}, line {number}: {shown(line.strip())} is no reaction; expected {_EXPECTED}.")
+            raise FileError(f"{file}, line {number}: {shown(line.strip())} is not a reaction; expected {_EXPECTED}.")
         names = [f"{folder}/{name}" for name in _expanded(match[1])]
         try:
             pairs = zip(names, map(as_real, match[2].split()), strict=True)

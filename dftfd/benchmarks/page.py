@@ -164,6 +164,6 @@ def _gaps(verdict) -> Iterator[str]:
     if missing := verdict.missing():
         yield f"<h2>Without energy</h2>{_table(['functional', 'reaction', 'reason'], missing)}"
     if remarks := verdict.remarks():
-        yield f"<h2>To be looked at</h2>{_table(['functional', 'molecule', 'what'], remarks)}"
+        yield f"<h2>To check</h2>{_table(['functional', 'molecule', 'what'], remarks)}"
     if notes := verdict.benchmark_set.notes:
         yield f"<h2>Notes on the set</h2><ul>{''.join(f'<li>{escape(note)}</li>' for note in notes)}</ul>"

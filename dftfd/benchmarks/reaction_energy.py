@@ -205,7 +205,7 @@ def reaction(
     if client is not None:
         require_client(client)
     if thermo and "e-" in equation.split():
-        raise InputError("the Gibbs energy of a free electron is a convention; leave thermo away with e-.")
+        raise InputError("the Gibbs energy of a free electron is a convention; leave thermo out with e-.")
     of_molecule = molecule_options or {}
     refuse_unknown("reaction's molecule_options", of_molecule, ("basis", "cartesian", "ecp", "unit"))
     found = _set_of(equation, species or {}, of_molecule)
@@ -259,7 +259,7 @@ def _sides(equation):
     if len(sides) != 2 or not all(sides):
         shell = "; in a shell put it in quotes" if equation.rstrip().endswith("-") else ""
         raise InputError(
-            f"{shown(equation)} is no equation; one arrow expected, as in 'a.xyz + 2 b.xyz -> c.xyz'{shell}."
+            f"{shown(equation)} is not an equation; one arrow expected, as in 'a.xyz + 2 b.xyz -> c.xyz'{shell}."
         )
     return [[_term(text, equation) for text in _PLUS.split(side)] for side in sides]
 
@@ -267,7 +267,7 @@ def _sides(equation):
 def _term(text, equation):
     match = _TERM.fullmatch(text.strip())
     if match is None:
-        raise InputError(f"{shown(equation)}: {shown(text)} is no species; '2 a.xyz' expected.")
+        raise InputError(f"{shown(equation)}: {shown(text)} is not a species; '2 a.xyz' expected.")
     coefficient = float(match["n"] or 1) / float(match["d"] or 1)
     if not coefficient:
         raise InputError(f"{shown(equation)}: {shown(text)} has the coefficient 0; leave it out.")

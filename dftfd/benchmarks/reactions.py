@@ -257,7 +257,7 @@ def read_document(path) -> BenchmarkSet:
     except (ValueError, RecursionError) as error:
         raise FileError(f"{path} is neither JSON nor TOML: {error}.") from error
     if not isinstance(document, dict) or "dftfd_benchmark" not in document:
-        raise InputError(f"{path} is no benchmark set: it lacks 'dftfd_benchmark' (docs/benchmark.md has the form).")
+        raise InputError(f"{path} is not a benchmark set: it lacks 'dftfd_benchmark' (docs/benchmark.md has the form).")
     if document["dftfd_benchmark"] != FORM:
         raise InputError(f"{path} has form {shown(document['dftfd_benchmark'])} of benchmark sets; {FORM} is known.")
     return checked(_from_document(document, path))

@@ -92,7 +92,7 @@ def _molecule(label, places) -> Species:
         lines = read_text(file).splitlines()
         said = _NUMBERS.fullmatch((lines + ["", ""])[1])
         if said is None:
-            return Species(label, "", reason=f"{file}: the second line is no charge and multiplicity")
+            return Species(label, "", reason=f"{file}: the second line is not a charge and multiplicity")
         geometry = parse_geometry("\n".join([lines[0], "", *lines[2:]]), str(file))
     except DftfdError as error:
         return Species(label, "", reason=str(error))

@@ -258,7 +258,7 @@ def _size(one, basis) -> int | None:
 
 def _document(path, functionals: Sequence[str]):
     """Energies and molecules of a JSON file."""
-    with refusing_damage(path, "is no list of molecules with energies, see compare_totals", FileError):
+    with refusing_damage(path, "is not a list of molecules with energies, see compare_totals", FileError):
         listed = parse_json(read_bytes(path, MAX_BYTES))
         entries = {str(entry["name"]): entry for entry in listed}
         if len(entries) < len(listed):

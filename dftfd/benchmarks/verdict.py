@@ -436,7 +436,7 @@ def _gaps(verdict):
         yield from _more(missing)
     if remarks:
         yield ""
-        yield f"to be looked at: {len(remarks)}"
+        yield f"to check: {len(remarks)}"
         yield from (f"  {name} with {xc}: {text}" for xc, name, text in remarks[:LISTED])
         yield from _more(remarks)
     if notes:

@@ -55,9 +55,11 @@ class Commands(TyperGroup):
             if sum(given.count(flag) for flag in (*option.opts, *option.secondary_opts)) > 1:
                 warn(f"{option.opts[0]} is given more than once, the last value counts; one for each run.")
         if odd := next(filter(_DASHES.match, rest), None):
-            raise InputError(f"{odd!r} is no option{odd_character(odd)}; options begin with two hyphens, --.")
+            raise InputError(f"{odd!r} is not an option{odd_character(odd)}; options begin with two hyphens, --.")
         if odd := next((value for word in rest if _PYTHONS.fullmatch(value := word.rpartition("=")[2])), None):
-            raise InputError(f"{odd!r} is no number; write {odd.replace('_', '')}, or ./{odd} for a file of that name.")
+            raise InputError(
+                f"{odd!r} is not a number; write {odd.replace('_', '')}, or ./{odd} for a file of that name."
+            )
         return name, command, rest
 
 

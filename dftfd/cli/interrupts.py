@@ -38,10 +38,10 @@ class InterruptWatch:
         """What is said of the interruption."""
         for path, how in [*unfinished.items()]:
             if os.path.exists(path):
-                return f"interrupted; what is done is in {path}, go on by the same command{how}"
+                return f"interrupted; finished work is in {path}, continue with the same command{how}"
         if self.checkpoint is None or not self.checkpoint.written:
             return "interrupted"
-        return f"interrupted; the last cycle is saved, go on with --restart {self.checkpoint.path}"
+        return f"interrupted; the last cycle is saved, continue with --restart {self.checkpoint.path}"
 
     def __enter__(self):
         ours = (signal.SIG_DFL, signal.default_int_handler)  # not a program's own, and not where it is ignored

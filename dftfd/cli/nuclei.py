@@ -388,7 +388,7 @@ def _atom_lists(text):
         for word in part.replace(",", " ").split():
             first, _, last = word.partition("-")
             if not first.isdecimal() or (last or "0").isdecimal() is False or len(word) > 20:
-                raise InputError(f"--fragments: {word!r} is no atom or range of atoms; '0-2; 3 4 5' expected.")
+                raise InputError(f"--fragments: {word!r} is not an atom or range of atoms; '0-2; 3 4 5' expected.")
             atoms += range(int(first), min(int(last or first), int(first) + MAX_ATOMS) + 1)
         lists.append(atoms)
     return lists

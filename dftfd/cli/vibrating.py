@@ -165,4 +165,4 @@ def reaction_path(
     say(f"\n{result}\n\n{found}")
     for path in output or ():
         found.write(path)
-    require_convergence(found.converged, "an end of the path is no minimum.")
+    require_convergence(found.converged, "an end of the path is not a minimum.")

@@ -228,7 +228,7 @@ def _task(path, quantity, entry):
     try:
         pattern = re.compile(entry["read"], re.MULTILINE)
     except re.error as error:
-        raise InputError(f"{path}: read = {shown(entry['read'])} is no regular expression: {error}.") from error
+        raise InputError(f"{path}: read = {shown(entry['read'])} is not a regular expression: {error}.") from error
     if pattern.groups == 0:
         raise InputError(f"{path}: read = {shown(entry['read'])} has no groups, which say what the numbers are.")
     return Task(entry.get("text", ""), pattern, float(entry.get("factor", 1.0)), entry.get("output", ""))

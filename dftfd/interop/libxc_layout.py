@@ -112,7 +112,7 @@ def _checked(given) -> dict[str, np.ndarray]:
         try:
             array = np.asarray(value)
         except ValueError as error:
-            raise FunctionalError(f"{name} is no array, its rows differ in length: {error}") from error
+            raise FunctionalError(f"{name} is not an array, its rows differ in length: {error}") from error
         if array.dtype.kind not in "fiu":
             raise FunctionalError(f"{name} has dtype {array.dtype}; real numbers expected.")
         arrays[name] = array.astype(np.float64, copy=False)

@@ -200,8 +200,8 @@ def _divided(x, y, least):
 
 def _unstable():
     return UnsupportedError(
-        "the ground state is no minimum: the Hessian of its orbitals has a negative eigenvalue, so excitation energies "
-        "are not real. Go on from result.stability().guess, or take tda=True."
+        "the ground state is not a minimum: the Hessian of its orbitals has a negative eigenvalue, so excitation "
+        "energies are not real. Continue from result.stability().guess, or use tda=True."
     )
 
 

@@ -75,7 +75,7 @@ class Checkpoint:
             self.failure = None
         except FileError as error:
             if self.failure is None:
-                warnings.warn(f"no checkpoint: {error} The calculation goes on.", CheckpointWarning, stacklevel=5)
+                warnings.warn(f"no checkpoint: {error} The calculation continues.", CheckpointWarning, stacklevel=5)
             self.failure = error
 
 
@@ -90,7 +90,7 @@ def _identity_of_file(path):
 
 def _refuse_foreign(path, calculation):
     if not begins_as_ours(path):
-        raise CheckpointError(f"{path} exists and is no checkpoint of dftfd; it is kept. Take another name.")
+        raise CheckpointError(f"{path} exists and is not a checkpoint of dftfd; it is kept. Take another name.")
     try:
         part = read_tree(path, "a checkpoint").get("dftfd")
         if not isinstance(part, dict) or "loop" not in part:
@@ -163,7 +163,7 @@ def _read(path, calculation, options) -> Snapshot:
         raise CheckpointError(f"{path} is not for the functional {name!r}, or for one that it was before.") from error
     loop = tree["dftfd"].get("loop")
     if loop is None:
-        raise CheckpointError(f"{path} is a result, no checkpoint to go on from; take it as guess={str(path)!r}.")
+        raise CheckpointError(f"{path} is a result, not a checkpoint to continue from; use it as guess={str(path)!r}.")
     with refusing_damage(path):
         text = parse_json(loop["text"])
         _require_same(path, result, calculation, options)

@@ -133,7 +133,7 @@ class SCFResult:
         """Raise NotConvergedError where `what`, in words, would be derived from a density that is no solution."""
         if not self.has_properties:
             raise NotConvergedError(
-                f"{what} of a run that has not converged after {self.cycles} cycles: the density is no solution. "
+                f"{what} of a run that has not converged after {self.cycles} cycles: the density is not a solution. "
                 "Converge it (max_cycles=, convergence='hard'), or insist with allow_unconverged=True."
             )
 

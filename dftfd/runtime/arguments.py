@@ -76,7 +76,7 @@ def require_bare(value) -> None:
         ("names of its columns", hasattr(value, "columns")),
     ):
         if has:
-            raise UnclearNumber(f"a {type(value).__name__} with {what} is no array of bare numbers")
+            raise UnclearNumber(f"a {type(value).__name__} with {what} is not an array of bare numbers")
 
 
 def _as_real(value):

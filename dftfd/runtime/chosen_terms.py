@@ -120,7 +120,7 @@ def _argument(words) -> tuple[str, Any]:
     """(name, value) of 'U=0.2': JSON, or plain text."""
     name, equals, value = (part.strip() for part in words.partition("="))
     if not (equals and name.isidentifier()):
-        raise InputError(f"{shown(words.strip())} is no argument of an energy term; name=value expected.")
+        raise InputError(f"{shown(words.strip())} is not an argument of an energy term; name=value expected.")
     try:
         return name, parse_json(value)
     except ValueError:

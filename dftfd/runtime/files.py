@@ -38,7 +38,7 @@ def check_writable(path) -> None:
     if os.path.isdir(path):  # os.path: Path's questions raise where a folder cannot be searched
         raise FileError(f"cannot write {path}: it is a folder; give the name of a file.")
     if os.path.exists(path) and not os.path.isfile(path):
-        raise FileError(f"cannot write {path}: it is no regular file, and would be replaced by one.")
+        raise FileError(f"cannot write {path}: it is not a regular file, and would be replaced by one.")
     if os.path.exists(path) and not os.access(path, os.W_OK):
         raise FileError(f"cannot write {path}: the file is read-only.")
     if not os.path.isdir(path.parent):
@@ -136,7 +136,7 @@ def require_regular(stream, path, limit: int) -> int:
     """The size of an open file; FileError unless it is a regular one of at most `limit` bytes."""
     status = os.fstat(stream.fileno())
     if not stat.S_ISREG(status.st_mode):
-        raise FileError(f"cannot read {path}: it is no regular file.")
+        raise FileError(f"cannot read {path}: it is not a regular file.")
     if status.st_size > limit:
         raise FileError(f"cannot read {path}: {status.st_size} bytes are more than {limit}.")
     return status.st_size

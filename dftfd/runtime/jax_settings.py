@@ -60,7 +60,7 @@ class WholeFile(type(Path())):  # type: ignore[misc]  # the system's own kind of
         """A program; JAX has asked before whether it exists."""
         program = self._program()
         if program is None:
-            raise FileError(f"{self} is no compiled program of this user.")
+            raise FileError(f"{self} is not a compiled program of this user.")
         with suppress(OSError):  # the time of its last use, by which `_make_room` chooses
             os.utime(self, ns=(time.time_ns(), self.stat().st_mtime_ns))
         return program

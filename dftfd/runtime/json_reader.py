@@ -69,7 +69,7 @@ def _object(pairs):
 
 
 def _no_number(word):
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a number of JSON")
 
 
 def _finite(word):

@@ -107,7 +107,9 @@ def memory_size(size, name: str = "max_memory") -> int:
     match = _SIZE.fullmatch(size) if isinstance(size, str) else None
     unit = _UNITS.get(match[2].lower()) if match else None
     if match is None or unit is None or not float(match[1]):
-        raise InputError(f"{name}={shown(size)} is no size; give a number of MB, or text such as '800 MB' or '4 GB'.")
+        raise InputError(
+            f"{name}={shown(size)} is not a size; give a number of MB, or text such as '800 MB' or '4 GB'."
+        )
     return int(float(match[1]) * unit)
 
 

@@ -175,7 +175,7 @@ def require_new_record(path, restart: bool | None) -> None:
     """FileError for a file that exists where restart is False."""
     if restart is False and os.path.lexists(path):
         raise FileError(
-            f"{path} exists: go on from it with restart=True (--restart), or choose another name (of a path: "
+            f"{path} exists: continue from it with restart=True (--restart), or choose another name (of a path: "
             "--trajectory)."
         )
 
@@ -252,7 +252,7 @@ def _contents(path, text: bytes, what: str, has_head: bool) -> tuple[dict | None
     """First line, pieces, and how many bytes are whole lines."""
     start = HEAD if has_head else KEYED
     if text[: len(start)] != start[: len(text)]:
-        raise FileError(f"{path} is no record of {what}; give another file.")
+        raise FileError(f"{path} is not a record of {what}; give another file.")
     whole = text[: text.rfind(b"\n") + 1]
     found = [_fields(path, number, line, what, has_head) for number, line in enumerate(whole.splitlines(), start=1)]
     if unchecked := sum(not checked for _, checked in found):

@@ -52,7 +52,7 @@ def _read(path, sheet):
     except FileError:
         raise
     except (*_UNREADABLE, RuntimeError, NotImplementedError) as error:  # an archive may be encrypted, or packed oddly
-        raise FileError(f"{path} is no table that can be read ({error}); expected .xlsx or .csv.") from error
+        raise FileError(f"{path} is not a table that can be read ({error}); expected .xlsx or .csv.") from error
 
 
 def _rows_of_text(text) -> list[list[str]]:

@@ -44,14 +44,14 @@ def whole(word: str) -> int | None:
 def as_real(word: str) -> float:
     """The number that a word is; UnclearNumber for any other word."""
     if (value := real(word)) is None:
-        raise UnclearNumber(f"{shown(word)} is no number{odd_character(word)}")
+        raise UnclearNumber(f"{shown(word)} is not a number{odd_character(word)}")
     return value
 
 
 def as_whole(word: str) -> int:
     """The whole number that a word is; UnclearNumber for any other word."""
     if (value := whole(word)) is None:
-        raise UnclearNumber(f"{shown(word)} is no whole number{odd_character(word)}")
+        raise UnclearNumber(f"{shown(word)} is not a whole number{odd_character(word)}")
     return value
 
 

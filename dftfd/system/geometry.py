@@ -104,7 +104,7 @@ def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
         return _parse_entries(lines, source)
     except InputError as error:
         if advice := foreign_format(text):
-            raise InputError(f"{source} is no geometry that is read: {advice}.") from error
+            raise InputError(f"{source} is not a geometry that is read: {advice}.") from error
         raise
 
 

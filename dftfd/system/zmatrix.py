@@ -76,7 +76,7 @@ def _values(rows, source) -> tuple[dict[str, float], list]:
 
 def _place(word, number, where):
     if not (word.isascii() and word.isdecimal() and 1 <= int(word[:9]) < number):
-        raise InputError(f"{where}: {shown(word)} is no atom before it; 1 to {number - 1} expected.")
+        raise InputError(f"{where}: {shown(word)} is not an atom before it; 1 to {number - 1} expected.")
     return int(word) - 1
 
 
@@ -88,7 +88,7 @@ def _number(word, values, where):
     if value is None:
         known = ", ".join(values) or "none"
         raise InputError(
-            f"{where}: {shown(word)} is no number, and no name that has one ({known}){odd_character(word)}."
+            f"{where}: {shown(word)} is not a number, and no name that has one ({known}){odd_character(word)}."
         )
     return value
 

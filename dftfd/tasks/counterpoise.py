@@ -53,7 +53,7 @@ class Interaction(ShownAsText):
 
     def __str__(self):
         how = "counterpoise corrected" if self.counterpoise else "without counterpoise correction"
-        doubt = "" if self.converged else "  NOT CONVERGED: these numbers are no solution"
+        doubt = "" if self.converged else "  NOT CONVERGED: these numbers are not a solution"
         rows = [f"interaction energy {self.energy_kcal:.4f} kcal/mol ({self.energy:.10f} hartree), {how}{doubt}"]
         rows.append(f"  {'whole':<24}{self.whole.energy:20.10f}  {self.whole.molecule.formula}")
         for number, part in enumerate(self.fragments, start=1):

@@ -305,7 +305,7 @@ def _earlier_frames(molecule, kind, trajectory) -> list[Frame]:
         if frame.symbols != molecule.symbols or frame.identity is None and frame.model != model:
             raise CheckpointError(
                 f"{trajectory} is the path of {''.join(frame.symbols)} with {frame.model}, not of "
-                f"{''.join(molecule.symbols)} with {model}; go on with the same, or choose another file."
+                f"{''.join(molecule.symbols)} with {model}; continue with the same, or choose another file."
             )
         if frame.identity is not None:
             require_same(trajectory, "path", frame.identity, identity)

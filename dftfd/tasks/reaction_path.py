@@ -48,7 +48,7 @@ class ReactionPath(ShownAsText):
         return top - float(self.energies[0]), top - float(self.energies[-1])
 
     def __str__(self):
-        doubt = "" if self.converged else "  NOT CONVERGED: an end is no minimum"
+        doubt = "" if self.converged else "  NOT CONVERGED: an end is not a minimum"
         first, last = (barrier * HARTREE_IN_KCAL for barrier in self.barriers)
         rows = [f"reaction path, {len(self.energies)} points: {self.model}{doubt}"]
         rows.append(f"  barrier {first:.3f} kcal/mol from the first point, {last:.3f} from the last")

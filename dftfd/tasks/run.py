@@ -346,7 +346,7 @@ def _parting(ingredients: Ingredients, exchange: CoulombExchangeEnergy, state: S
     return EnergyModel(problem, state, response)
 
 
-NOT_CONVERGED = "perturbation theory was left out: the orbitals are no solution"
+NOT_CONVERGED = "perturbation theory was left out: the orbitals are not a solution"
 
 
 def refuse_frozen_core(calculation: Calculation, options: Options) -> None:

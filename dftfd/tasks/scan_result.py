@@ -156,7 +156,7 @@ def check_ending(path: Path) -> None:
 def load_scan(path: Path) -> Scan:
     """The scan that a file holds, as `Scan.save` and `path=` write it. FileError for anything else."""
     content = read_bytes(path, LARGEST_FILE)
-    with refusing_damage(path, "is no scan that dftfd wrote; give another file", FileError):
+    with refusing_damage(path, "is not a scan that dftfd wrote; give another file", FileError):
         if content.startswith(HEAD):
             document, *points = pieces_of(path, RECORD)
         else:

@@ -211,7 +211,7 @@ def _of_document(path, molecule, atoms, relaxed, model, content) -> list[dict] |
         )
     ):
         raise CheckpointError(
-            f"{path} is a scan of the {before.what} with {shown(before.model, 150)}, or of other atoms; go on with "
+            f"{path} is a scan of the {before.what} with {shown(before.model, 150)}, or of other atoms; continue with "
             "the same, or take another name."
         )
     warnings.warn(f"{path} does not say all that its energies depend on, as records do.", InputWarning, stacklevel=2)

@@ -44,7 +44,7 @@ def checked_guess(guess, calculation: Calculation):
         if result.molecule.symbols != calculation.molecule.symbols:
             raise CheckpointError(
                 f"{guess} is the checkpoint of {result.molecule.formula} / {result.molecule.basis}, not of "
-                f"{calculation.molecule.formula} / {calculation.molecule.basis}; to project its density all the same, "
+                f"{calculation.molecule.formula} / {calculation.molecule.basis}; to project its density anyway, "
                 "give guess=dftfd.load_result(...)."
             )
         return result

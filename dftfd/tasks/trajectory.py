@@ -92,11 +92,11 @@ def read_trajectory(path) -> list[Frame]:
         except DamagedFileError as error:
             raise DamagedFileError(f"{path}, frame {len(frames)}, line {start + 1}: {error}") from error
         except (ValueError, RecursionError) as error:
-            raise FileError(f"{path}, line {start + 1}: this is no trajectory of an optimisation.") from error
+            raise FileError(f"{path}, line {start + 1}: this is not a trajectory of an optimisation.") from error
         start = stop
     count, head, *_ = [*text.split("\n")[start:], ""]
     if count.strip("0123456789") or head[: len(_BEGIN)] != _BEGIN[: len(head)]:  # not a frame that was cut off
-        raise FileError(f"{path}, line {start + 1}: this is no trajectory of an optimisation.")
+        raise FileError(f"{path}, line {start + 1}: this is not a trajectory of an optimisation.")
     return frames
 
 

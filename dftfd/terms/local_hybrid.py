@@ -89,7 +89,7 @@ class LocalExchangeBuilder(XCBuilder):
         return lambda changed: self.build(changed).matrix - before
 
     def matrix(self, potential):
-        raise UnsupportedError("the potential of a local hybrid is no matrix of the potential's channels alone.")
+        raise UnsupportedError("the potential of a local hybrid is not a matrix of the potential's channels alone.")
 
     def _density(self, index, ao, P, C_occ, out, scratch):
         block = self.store.blocks[index]

@@ -461,8 +461,8 @@ class FitRecord:
         for here, there in zip(now, self._answers[0][3:], strict=True):
             if here.shape != there.shape or not np.allclose(here, there, rtol=1e-6, atol=1e-9):
                 raise CheckpointError(
-                    f"{self._record.path}: the terms of the fit give other residuals at the start now; with the same "
-                    "terms it goes on, else name another file."
+                    f"{self._record.path}: the terms of the fit give other residuals at the start now; continue "
+                    "with the same terms, or name another file."
                 )
 
     def _write(self):

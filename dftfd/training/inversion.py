@@ -399,7 +399,7 @@ def require_density(calculation, P):
     if len(P) == 1 and molecule.spin:
         raise InputError("the target has one density matrix, but unpaired electrons; give those of both spins.")
     if np.abs(P - P.transpose(0, 2, 1)).max() > 1e-8:
-        raise InputError("the target is no density matrix: it is not symmetric.")
+        raise InputError("the target is not a density matrix: it is not symmetric.")
     s, U = np.linalg.eigh(S)
     root = U * np.sqrt(np.maximum(s, 0.0)) @ U.T
     for name, P_s, n in zip(("alpha", "beta"), P, calculation.n_occupied, strict=False):

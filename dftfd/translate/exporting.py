@@ -92,7 +92,7 @@ def _for_libxc(exported: Exported) -> dict[str, str]:
 def _new_folder(folder: Path, overwrite: bool) -> Path:
     """The folder, which may be there already; FileError, before anything is computed, where it cannot be one."""
     if os.path.lexists(folder) and not os.path.isdir(folder):
-        raise FileError(f"cannot write into {folder}: it is no folder.")
+        raise FileError(f"cannot write into {folder}: it is not a folder.")
     above = next(p for p in (folder, *folder.absolute().parents) if os.path.isdir(p))
     if not os.access(above, os.W_OK):
         raise FileError(f"cannot write into {folder}: no permission to write in {above}.")

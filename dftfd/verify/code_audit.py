@@ -49,7 +49,7 @@ def as_target(found: Any) -> Target:
     if hasattr(found, "compute") and hasattr(found, "offers"):
         sets = isinstance(found.offers, frozenset | set) and isinstance(found.conditions, frozenset | set)
         if not (sets and isinstance(found.name, str) and callable(found.compute)):
-            raise InputError(f"{shown(found)} is no target: name is text, offers and conditions are sets of text.")
+            raise InputError(f"{shown(found)} is not a target: name is text, offers and conditions are sets of text.")
         return found
     if hasattr(found, "implemented_properties"):
         return ASETarget(found if isinstance(found, type) else lambda: found)

@@ -220,7 +220,7 @@ def _radial(shell, coefficients, r):
 def read_passport(path) -> Passport:
     """The passport of a JSON file; FileError where it is none."""
     path = as_path.checked("path", path)
-    with refusing_damage(path, "is no passport of a functional; `dftfd passport NAME` writes one", FileError):
+    with refusing_damage(path, "is not a passport of a functional; `dftfd passport NAME` writes one", FileError):
         document = parse_json(read_bytes(path, MAX_BYTES))
         if document["dftfd_passport"] != FORM:
             raise ValueError(f"form {document['dftfd_passport']!r}")

@@ -188,7 +188,7 @@ def load_proof(path: Path) -> Proof:
             raise ValueError
         return proof
     except Exception as error:
-        raise DamagedFileError(f"{str(path)!r} is no proof that dftfd saved.") from error
+        raise DamagedFileError(f"{str(path)!r} is not a proof that dftfd saved.") from error
 
 
 def _inflated(content: bytes) -> bytes:

@@ -175,7 +175,7 @@ def scalar_form(functional: Functional, n_spin: int = 2, count: int = 0, with_nu
 
     def lowered_form(given):
         lowered = lower(given.energy_density(*unknown_densities()))
-        without_exact_exchange(functional, lowered.orders, "which is no scalar of the density at a point")
+        without_exact_exchange(functional, lowered.orders, "which is not a scalar of the density at a point")
         if any(lowered.orders.get(name, 0) > highest for name, highest in HIGHEST.items()):
             raise UnsupportedError(
                 f"functional {functional.name!r} needs derivatives of order {lowered.orders}; arrays of rho, sigma, "
@@ -345,5 +345,5 @@ def _common(entries: dict) -> int:
 def _anisotropic():
     return UnsupportedError(
         "the energy density takes something else of the density gradients than their scalar products (or of the second "
-        "derivatives than the Laplacian), so it is no function of rho, sigma, lapl and tau."
+        "derivatives than the Laplacian), so it is not a function of rho, sigma, lapl and tau."
     )

@@ -50,7 +50,7 @@ ASKED = {
 STATES = (
     "no orbital is empty",
     "give fewer",
-    "is no minimum",
+    "is not a minimum",
     "hands over nothing",
     "too fast for differences of forces",
     "the energy jumps between them",

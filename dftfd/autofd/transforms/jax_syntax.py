@@ -90,7 +90,7 @@ class _Leaf(Function):
 
     @property
     def __jax_array__(self):
-        raise AttributeError("a leaf is no array")
+        raise AttributeError("a leaf is not an array")
 
     __array__ = __jax_array__
 
