@@ -16,7 +16,17 @@ from dftfd.functionals.validation import trial_of
 
 def program_fingerprint(functional: Functional) -> str:
     """64 hexadecimal digits: coefficients, parameters and exact exchange, and the program of each formula."""
-    programs = [_of_term(term) for _, term in functional.terms]
+    return _of_programs(functional, _of_term)
+
+
+def present_fingerprint(functional: Functional) -> str:
+    """The same of the formulas as they are now: what they read elsewhere, from a file for instance, may have changed
+    since their kernels and their `program_fingerprint` were made."""
+    return _of_programs(functional, _traced)
+
+
+def _of_programs(functional, fingerprint) -> str:
+    programs = [fingerprint(term) for _, term in functional.terms]
     return hashlib.sha256(json.dumps([functional.definition, programs], sort_keys=True).encode()).hexdigest()
 
 

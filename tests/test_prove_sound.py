@@ -5,6 +5,7 @@ import inspect
 import itertools
 import json
 import math
+import os
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -20,9 +21,13 @@ from jax.extend.core import Primitive
 
 import dftfd
 from dftfd.autofd import compose
+from dftfd.autofd.core import degree
 from dftfd.autofd.core.roots import _cube_root
+from dftfd.autofd.scalar import reader, vocabulary
+from dftfd.autofd.scalar.jaxprs import INLINED
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.reader import point_program
+from dftfd.autofd.transforms.taylor_mode import ELEMENTARY
 from dftfd.errors import InputError, NumericalError, UnsupportedError
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange
 from dftfd.functionals.registry import get_functional, term
@@ -337,16 +342,74 @@ def test_numbers_that_are_not_float64_are_refused(code):
         dftfd.prove(code, domain={"x": (0.0, 1.0)})
 
 
-@pytest.mark.parametrize("name", ["exp", "copy_p", "one_minus_square", "expand_dims"])
+def _negative(name):
+    """An operation of this name, -x, with the parameters of one that is nothing but a program, here of x."""
+    negative, program = Primitive(name), jax.make_jaxpr(lambda x: x)(0.5)
+    negative.def_impl(lambda x, **_: -x)
+    negative.def_abstract_eval(lambda x, **_: x)
+    return lambda x: negative.bind(x, jaxpr=program, call_jaxpr=program)
+
+
+@pytest.mark.parametrize(
+    "name", ["exp", "copy_p", "one_minus_square", "expand_dims", *INLINED, "custom_jvp_call", "tile"]
+)
 def test_operations_of_others_with_a_name_of_jax_are_refused(name):
-    """By proofs, and by kernels, which would compute exp(x); also names that only some releases have."""
-    negative = Primitive(name)
-    negative.def_impl(lambda x: -x)
-    negative.def_abstract_eval(lambda x: x)
+    """By proofs, and by kernels, which would compute exp(x) or x; also names that only some releases have."""
     with pytest.raises(UnsupportedError, match=f"'{name}' is not JAX's"):
-        dftfd.prove(lambda x: negative.bind(x), domain={"x": (0.5, 1.0)})
+        dftfd.prove(_negative(name), domain={"x": (0.5, 1.0)})
     with pytest.raises(UnsupportedError, match=f"'{name}' is not JAX's"):
-        point_program(negative.bind, jax.ShapeDtypeStruct((), np.float64))
+        point_program(_negative(name), jax.ShapeDtypeStruct((), np.float64))
+
+
+@pytest.mark.parametrize("name", ["pjit", "composite"])
+def test_operations_of_others_are_no_programs(name):
+    """Names that other releases of JAX have for what is nothing but a program: proofs know no such operation."""
+    with pytest.raises(UnsupportedError, match=f"'{name}' has no scalar form"):
+        dftfd.prove(_negative(name), domain={"x": (0.5, 1.0)})
+
+
+def test_names_that_are_given_a_meaning_are_in_the_vocabulary():
+    """One that is not could be taken for JAX's in a release that lacks it."""
+    given = {*reader._MOVES, *reader._RULES, *ELEMENTARY, *degree._KEEPS, *degree._JOINS, *degree._MULTIPLIES}
+    assert given <= vocabulary.KNOWN
+
+
+class _Held:
+    factor = 1.0
+
+    @classmethod
+    def of_class(cls):
+        return cls.factor
+
+
+@pytest.mark.parametrize("read", [_Held.of_class, lambda: float(os.environ["DFTFD_TEST_FACTOR"])])
+def test_a_proof_is_about_what_a_formula_reads_now(read, monkeypatch, tmp_path):
+    """F_c is 0.05, then -0.05: a compiled kernel may know of the first alone. The first proof is no more rechecked."""
+
+    def holds(factor):
+        monkeypatch.setattr(_Held, "factor", factor)
+        monkeypatch.setenv("DFTFD_TEST_FACTOR", str(factor))
+
+    holds(1.0)
+    dftfd.functional("lda_c_of_state")(lambda n: 0.05 * slater_exchange(n) * compose(lambda n: read() + 0 * n, n))
+    proof = dftfd.prove("lda_c_of_state", "ec_nonpositive", _RS)
+    assert proof.recheck() == (1, 1)
+    proof.save(tmp_path / "proof.json")
+    holds(-1.0)
+    assert dftfd.prove("lda_c_of_state", "ec_nonpositive", _RS).outcome == "violated"
+    with pytest.raises(InputError, match="has changed"):
+        proof.recheck()
+    with pytest.raises(InputError, match="another formula"):
+        dftfd.load_proof(tmp_path / "proof.json").recheck()
+
+
+def test_a_proof_of_code_that_has_changed_is_not_rechecked():
+    numbers = [0.26]
+    proof = dftfd.prove(lambda x: x * x - x + numbers[0], domain={"x": (0.0, 1.0)})
+    assert proof.recheck()[0] > 0
+    numbers[0] = 0.24
+    with pytest.raises(InputError, match="has changed"):
+        proof.recheck()
 
 
 @pytest.mark.parametrize("p", [-1, -1.5])
@@ -456,6 +519,11 @@ def test_a_certificate_of_another_formula_is_refused(tmp_path):
 def test_correlation_without_a_value_at_a_point_is_refused(name):
     with pytest.raises(UnsupportedError, match="not evaluated|no value at a point"):
         part_of(get_functional(name), "c")
+
+
+def test_local_hybrids_are_refused():
+    with pytest.raises(UnsupportedError, match="exact-exchange energy density"):
+        dftfd.prove("lh07t_svwn", "ec_nonpositive")
 
 
 def test_exchange_beside_integrals_is_refused_unless_they_are_correlation():

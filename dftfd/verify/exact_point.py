@@ -11,15 +11,18 @@ from dftfd.functionals.base import Functional
 from dftfd.verify.extended import DIGITS, STEP, ExtendedEnergy
 from dftfd.verify.local_conditions import FAR, part_of
 from dftfd.verify.model_systems import C_F, C_X
+from dftfd.xc.pointwise import scalar_form
 
 
 def left_side_in_digits(functional: Functional, terms: dict, constant: float, point: dict[str, float]) -> str:
     """constant + sum of coefficient times Taylor coefficient {(part, order): coefficient} at {variable: number}."""
     n_spin = 2 if "zeta" in point else 1
+    parts = {part[0]: part_of(functional, part[0]) for part, _ in terms}
+    energies = {kind: ExtendedEnergy(f, n_spin, scalar_form(f, n_spin)) for kind, f in parts.items()}
     with mpmath.workdps(DIGITS):
         total = mpmath.mpf(constant)
         for (part, order), coefficient in terms.items():
-            energy = ExtendedEnergy(part_of(functional, part[0]), n_spin)
+            energy = energies[part[0]]
             rs = FAR if part == "c far" else point["rs"]
             F = lambda t, energy=energy, rs=rs: _enhancement(energy, point, mpmath.mpf(rs) * mpmath.exp(t), n_spin)
             total += coefficient * _coefficient(F, order)

@@ -15,7 +15,7 @@ import math
 
 from dftfd.autofd.scalar.on_objects import OnMpmath
 from dftfd.autofd.scalar.on_objects import mpmath as mpmath
-from dftfd.autofd.scalar.program import evaluate
+from dftfd.autofd.scalar.program import ScalarProgram, evaluate
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.xc.channels import VARIABLES
@@ -34,10 +34,10 @@ class ExtendedEnergy:
     used: positions of the variables that it depends on. Evaluate inside `mpmath.workdps(DIGITS)`.
     """
 
-    def __init__(self, functional: Functional, n_spin: int = 2):
-        self.n_spin = n_spin
-        kernel = pointwise_kernel(functional.semilocal_part, n_spin)
-        self._program, self.used = kernel.program, kernel.used
+    def __init__(self, functional: Functional, n_spin: int = 2, program: ScalarProgram | None = None):
+        """program: the energy's, where it is known."""
+        self.n_spin, self._program = n_spin, program or pointwise_kernel(functional.semilocal_part, n_spin).program
+        self.used = tuple(k for k in range(len(VARIABLES[n_spin])) if self._program.depends_on({k})) or (0,)
 
     def __call__(self, x):
         return evaluate(self._program, OnMpmath(_EXACT), [mpmath.mpf(v) for v in x])[0]

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 import jax
 import numpy as np
 
+from dftfd.autofd.scalar.keys import code_fingerprint
 from dftfd.autofd.scalar.reader import exact_program
 from dftfd.errors import InputError, UnsupportedError, closest_names, shown
 from dftfd.functionals.base import Functional
 from dftfd.verify.factored import Factored, factored
 from dftfd.verify.inequality import Inequality, end
 from dftfd.verify.intervals import Interval
-from dftfd.verify.local_conditions import CONDITIONS, DOMAIN, VARIABLES, enhancements, part_of, used_variables
+from dftfd.verify.local_conditions import CONDITIONS, DOMAIN, VARIABLES, enhancements, used_variables
 from dftfd.verify.statements import Statement
 
 _LIMITS = {"rs": (1e-12, 1e7), "s": (0.0, 1e30), "zeta": (-1.0, 1.0)}
@@ -77,9 +78,8 @@ def condition_of(f: Functional, condition: str, domain: Mapping) -> Inequality:
     known = CONDITIONS[condition]
     algebra, variables, names = _prepared(domain, ("rs",))
     polarised = "zeta" in domain
-    polynomials, more = zip(*enhancements(f, known.parts, algebra, variables, polarised), strict=True)
+    polynomials, energies = zip(*enhancements(f, known.parts, algebra, variables, polarised), strict=True)
     terms = tuple((known.parts.index(part), k, c) for part, k, c in known.terms)
-    energies = tuple((part_of(f, p[0]), p == "c far", m) for p, m in zip(known.parts, more, strict=True))
     statement = Statement(energies, polarised, _fixed(domain, names))
     return _inequality(algebra, polynomials, domain, names, terms, known.constant, statement)
 
@@ -100,16 +100,14 @@ def own_inequality(f: Functional | None, code: Callable, given: Mapping) -> tupl
             domain[k] = _checked_ends(k, given.get(k, DOMAIN.get(k)))
     _require_names(given, domain)
     algebra, variables, names = _prepared(domain, ())
-    more: list[bool] = []
+    formulas: list = []
     if f is not None:
         for k in energies:
             found, own = zip(*enhancements(f, _PARTS[k], algebra, variables, "zeta" in domain), strict=True)
             variables[k] = found[0] if len(found) == 1 else algebra.add(*found)
-            more += own
+            formulas += own
     try:
-        program = exact_program(
-            lambda *x: code(**dict(zip(wanted, x, strict=True))), *[jax.ShapeDtypeStruct((), np.float64)] * len(wanted)
-        )
+        program = exact_program(*_by_places(code, wanted))
     except UnsupportedError:
         raise
     except Exception as error:
@@ -120,18 +118,27 @@ def own_inequality(f: Functional | None, code: Callable, given: Mapping) -> tupl
         raise InputError(f"the inequality has {len(program.outputs)} values; one expected.")
     algebra.literal = True
     polynomials = factored(program, [variables[k] for k in wanted], algebra)
-    statement = _own_statement(f, wanted, energies, more, program, "zeta" in domain, _fixed(domain, names))
+    statement = _own_statement(wanted, energies, formulas, program, "zeta" in domain, _fixed(domain, names))
     return _inequality(algebra, polynomials, domain, names, ((0, 0, 1.0),), 0.0, statement), domain
 
 
-def _own_statement(f, wanted, energies, more, program, polarised, fixed) -> Statement:
-    parts = [part for k in energies for part in _PARTS[k]]
+def _by_places(code, wanted) -> tuple:
+    """(code of its arguments one after the other, their types)."""
+    specs = [jax.ShapeDtypeStruct((), np.float64)] * len(wanted)
+    return lambda *x: code(**dict(zip(wanted, x, strict=True))), *specs
+
+
+def own_fingerprint(code: Callable) -> str:
+    """Of an inequality's own code, as it is now."""
+    return code_fingerprint(*_by_places(code, arguments_of(code)), rules=False)
+
+
+def _own_statement(wanted, energies, formulas, program, polarised, fixed) -> Statement:
     numbers = {
         k: tuple(range(n := sum(len(_PARTS[j]) for j in energies[:i]), n + len(_PARTS[k])))
         for i, k in enumerate(energies)
     }
-    functionals = tuple((part_of(f, part), False, m) for part, m in zip(parts, more, strict=True))
-    return Statement(functionals, polarised, fixed, program, tuple(numbers.get(k, k) for k in wanted))
+    return Statement(tuple(formulas), polarised, fixed, program, tuple(numbers.get(k, k) for k in wanted))
 
 
 def _inequality(algebra, polynomials, domain, names, terms, constant, statement) -> Inequality:

@@ -25,7 +25,8 @@ from dftfd.functionals.base import Functional
 from dftfd.verify.conditions import Parts
 from dftfd.verify.factored import Factored, OnDomains, Partial, factored
 from dftfd.verify.model_systems import C_F, C_X
-from dftfd.xc.pointwise import as_vectors, pointwise_kernel, written_form, written_ingredients
+from dftfd.verify.statements import Energy
+from dftfd.xc.pointwise import as_vectors, written_ingredients
 
 VARIABLES = ("rs", "s", "alpha", "q", "zeta")
 DOMAIN = {"rs": (1e-4, 5.0), "s": (0.0, 5.0), "alpha": (0.0, 5.0), "q": (-1.0, 1.0), "zeta": (0.0, 0.0)}
@@ -129,31 +130,32 @@ class Gas:
         self.variables += [a.mul(x, lapl) for x in (up, down)] + [a.mul(x, tau) for x in (up, down)]
         self.written = as_vectors(([a.mul(x, y) for x in (up, down)] for y in (n, slope, lapl, tau)), zero)
 
-    def needs_more(self, functional: Functional) -> bool:
+    def needs_more(self, formula: Energy) -> bool:
         """Adds the conditions under which the formula as it was written is defined to those of the algebra's domain;
         whether there are any that the kernel's program does not have."""
-        (energy,) = evaluate(written_form(functional), OnDomains(self.algebra), list(map(Partial, self.written)))
+        (energy,) = evaluate(formula.written, OnDomains(self.algebra), list(map(Partial, self.written)))
         more = energy.defined - self.algebra.domain
         self.algebra.domain |= more
         return bool(more)
 
-    def enhancement(self, functional: Functional, n_spin: int):
+    def enhancement(self, formula: Energy):
         """F = e / e_x^LDA as a polynomial."""
-        energy = factored(pointwise_kernel(functional, n_spin).program, self.variables, self.algebra)[0]
+        energy = factored(formula.program, self.variables, self.algebra)[0]
         unit = self.algebra.mul(self.algebra.number(C_X), self.algebra.power(self.n, Fraction(4, 3)))
         return self.algebra.mul(energy, self.algebra.power(unit, Fraction(-1)))
 
 
 def enhancements(functional: Functional, parts, algebra: Factored, variables: dict, polarised: bool) -> list:
-    """(polynomial F, whether the formula as written has conditions of its own) of parts of a functional."""
+    """(polynomial F, what `Statement.energies` has of it) of parts of a functional."""
     gas = {"": Gas(algebra, variables, polarised)}
+    formulas = {part[0]: Energy.of(part_of(functional, part[0]), 2 if polarised else 1) for part in parts}
     found = []
     for part in parts:
         if part == "c far":
             far = variables | {"rs": algebra.number(FAR)}
             gas[part] = Gas(algebra, far, polarised)
-        place, energy = gas.get(part, gas[""]), part_of(functional, part[0])
-        found.append((place.enhancement(energy, 2 if polarised else 1), place.needs_more(energy)))
+        place, formula = gas.get(part, gas[""]), formulas[part[0]]
+        found.append((place.enhancement(formula), (formula, part == "c far", place.needs_more(formula))))
     return found
 
 

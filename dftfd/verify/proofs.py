@@ -4,6 +4,7 @@ import base64
 import json
 import time
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ import numpy as np
 
 from dftfd.errors import DamagedFileError, InputError, NumericalError, closest_names, shown
 from dftfd.functionals.base import Functional
-from dftfd.functionals.fingerprint import program_fingerprint
+from dftfd.functionals.fingerprint import present_fingerprint
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import path as a_path
 from dftfd.runtime.arguments import public, text, whole
@@ -22,7 +23,7 @@ from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.version import VERSION
 from dftfd.verify.exact_point import left_side_in_digits
 from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, Subdivision, subdivide
-from dftfd.verify.inequality_builders import arguments_of, condition_of, own_inequality, whole_domain
+from dftfd.verify.inequality_builders import arguments_of, condition_of, own_fingerprint, own_inequality, whole_domain
 from dftfd.verify.local_conditions import CONDITIONS
 from dftfd.verify.proof_checker import Recheck, recheck_tree, values_at
 from dftfd.verify.proof_map import draw
@@ -32,6 +33,7 @@ SAMPLE = 4096
 
 _KIND = "dftfd proof"
 _TEXTS = ("functional", "condition", "statement", "value", "fingerprint", "version")
+_OF_PROCESS = ("inequality", "origin")  # are not in a file
 _LARGEST = 10**9  # bytes of a certificate and of the tree in it: ten for each box that may be asked for
 
 
@@ -56,7 +58,8 @@ class Proof(ShownAsText):
     undefined_at: a random point at which the left side has no value, None where none is known.
     region: where random points violate it, {variable: (from, to)}, and fraction of them.
     tree: kinds of the boxes, each before its parts (dftfd.verify.inequality).   boxes: how many were proved.
-    fingerprint: of the functional's traced formulas and their parameters, "" for an inequality given as code.
+    fingerprint: of the functional's traced formulas and their parameters, and of an inequality given as code.
+    origin: () -> what the fingerprint would be now.
     """
 
     functional: str
@@ -76,6 +79,7 @@ class Proof(ShownAsText):
     fingerprint: str = ""
     version: str = VERSION
     inequality: Inequality | None = field(default=None, repr=False, compare=False)
+    origin: Callable[[], str] | None = field(default=None, repr=False, compare=False)
 
     @property
     def proved(self) -> bool:
@@ -112,7 +116,7 @@ class Proof(ShownAsText):
 
     def save(self, path: Annotated[Path, a_path]) -> None:
         """Write the certificate as JSON; `load_proof` reads it. FileError where the file cannot be written."""
-        names = [f.name for f in fields(self) if f.name not in ("tree", "inequality")]
+        names = [f.name for f in fields(self) if f.name not in ("tree", *_OF_PROCESS)]
         entries = {name: getattr(self, name) for name in names}
         packed = base64.b64encode(zlib.compress(np.asarray(self.tree, dtype="<i2").tobytes(), 9)).decode()
         text = json.dumps({"kind": _KIND, **entries, "tree": packed}, indent=1)
@@ -125,11 +129,13 @@ class Proof(ShownAsText):
         Its `directly` is the number of boxes that hold without the prover's algebra (docs/proofs.md).
         After `seconds` the rest is left; boxes that would have to be cut too often do not count as held either.
         NumericalError if a box is refuted or the boxes do not cover the domain. InputError for what was not proved, for
-        a file whose domain or statement is not the condition's or whose formula is not the functional's, and for
-        inequalities given as code that were read from a file: prove those again.
+        a formula that has changed, for a file whose domain or statement is not the condition's or whose formula is not
+        the functional's, and for inequalities given as code that were read from a file: prove those again.
         """
         if not self.proved:
             raise InputError(f"only a proof can be rechecked; this one is {self.outcome!r}.")
+        if self.origin is not None and self.origin() != self.fingerprint:
+            raise InputError("the formula has changed since it was proved: prove it again.")
         inequality = self.inequality or self._rebuilt()
         found = recheck_tree(inequality, list(self.tree), seconds)
         if not found.unrefuted:
@@ -149,7 +155,7 @@ class Proof(ShownAsText):
                 f"the certificate is about {shown(self.statement)} on {shown(self.domain)}, but {self.condition} of "
                 f"{self.functional!r} is {statement!r} on all of {', '.join(domain)}: prove it again."
             )
-        if program_fingerprint(functional) != self.fingerprint:
+        if present_fingerprint(functional) != self.fingerprint:
             found = "is about another formula or other parameters" if self.fingerprint else "has no fingerprint"
             raise InputError(
                 f"the certificate {found}; that of {self.functional!r} as registered here was expected: prove it again."
@@ -170,7 +176,7 @@ def load_proof(path: Path) -> Proof:
     content = read_bytes(path, _LARGEST)
     try:
         entries = parse_json(content)
-        if entries.pop("kind") != _KIND or "inequality" in entries:
+        if entries.pop("kind") != _KIND or entries.keys() & set(_OF_PROCESS):
             raise ValueError
         tree = np.frombuffer(_inflated(base64.b64decode(entries.pop("tree"), validate=True)), dtype="<i2")
         pairs = lambda d: {str(k): (float(a), float(b)) for k, (a, b) in d.items()}
@@ -228,19 +234,23 @@ def prove(
     began = time.perf_counter()
     if condition is None and not isinstance(functional, str | int | Functional) and callable(functional):
         inequality, names = own_inequality(None, functional, domain or {})
-        return _decided(inequality, ("", "", _text_of(functional)), names, None, boxes, began)
+        texts, origin = ("", "", _text_of(functional)), lambda: own_fingerprint(functional)
+        return _decided(inequality, texts, names, None, origin, boxes, began)
     f = get_functional(functional)
     condition = text.checked("condition", condition) if isinstance(condition, str) else condition
     if callable(condition):
         inequality, names = own_inequality(f, condition, domain or {})
-        return _decided(inequality, (f.name, "", _text_of(condition)), names, None, boxes, began)
+        texts = f.name, "", _text_of(condition)
+        origin = lambda: present_fingerprint(get_functional(functional)) + own_fingerprint(condition)
+        return _decided(inequality, texts, names, None, origin, boxes, began)
     if not isinstance(condition, str) or condition not in CONDITIONS:
         close = ", ".join(closest_names(condition if isinstance(condition, str) else "", CONDITIONS))
         raise InputError(f"condition={shown(condition)}: give code or a known condition; the closest are {close}.")
     ends = whole_domain(f, domain or {})
     inequality = condition_of(f, condition, ends)
     texts = f.name, condition, CONDITIONS[condition].title
-    return _decided(inequality, texts, ends, f, boxes, began)
+    origin = lambda: present_fingerprint(get_functional(functional))
+    return _decided(inequality, texts, ends, f, origin, boxes, began)
 
 
 def _text(x: float) -> str:
@@ -264,12 +274,12 @@ def _sampled(inequality: Inequality):
     return x, inequality.enclosed(x, x)
 
 
-def _decided(inequality: Inequality, texts, domain, f, boxes: int, began: float) -> Proof:
+def _decided(inequality: Inequality, texts, domain, f, origin, boxes: int, began: float) -> Proof:
     functional, condition, statement = texts
     found: dict[str, Any] = {"functional": functional, "condition": condition, "statement": statement}
-    found |= {"domain": dict(domain), "fingerprint": "" if f is None else program_fingerprint(f)}
     if not inequality.names:
         raise InputError("the domain is a single point: give one variable a width.")
+    found |= {"domain": dict(domain), "fingerprint": origin(), "origin": origin}
     x, sides = _sampled(inequality)
     bad, point, tree = sides.violated, None, Subdivision()
     if (nowhere := np.flatnonzero(sides.defined.hi == 0)).size and not bad.any():

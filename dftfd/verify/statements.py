@@ -1,4 +1,8 @@
-"""What a proof is about, as it was given: the recheck starts from here and not from what the prover made of it."""
+"""What a proof is about, as it was given: the recheck starts from here and not from what the prover made of it.
+
+Formulas are traced when a proof begins, by it alone: what they read elsewhere may have changed since a kernel of theirs
+was compiled, and may change before the recheck.
+"""
 
 import math
 from dataclasses import dataclass, field
@@ -8,22 +12,36 @@ from typing import Any
 from dftfd.autofd.scalar.program import ScalarProgram, evaluate
 from dftfd.functionals.base import Functional
 from dftfd.verify.model_systems import C_F, C_X
-from dftfd.xc.pointwise import as_vectors, pointwise_kernel, written_form
+from dftfd.xc.pointwise import as_vectors, scalar_form, written_form
 
 FAR = 100.0
 """The r_s that stands for infinity."""
 
 
 @dataclass(frozen=True, eq=False)
+class Energy:
+    """A functional's energy per volume as the formula is when this is made.   program: that of kernels of one spin or
+    two, simplified.   written: that of the formula as it was written.
+    """
+
+    program: ScalarProgram
+    written: ScalarProgram
+
+    @staticmethod
+    def of(functional: Functional, n_spin: int) -> "Energy":
+        return Energy(scalar_form(functional, n_spin), written_form(functional))
+
+
+@dataclass(frozen=True, eq=False)
 class Statement:
-    """energies: functionals whose e / e_x^LDA takes part, whether at r_s = FAR, and whether the formula as written is
+    """energies: those whose e / e_x^LDA takes part, whether at r_s = FAR, and whether the formula as written is
     defined under conditions that the kernel's program does not have.   polarised: with zeta.
     fixed: {variable: number} of those that have no width.
     code: of an inequality's own; without it the energies are the outputs.   arguments: of the code, names of variables
     or numbers of energies that are added.
     """
 
-    energies: tuple[tuple[Functional, bool, bool], ...] = ()
+    energies: tuple[tuple[Energy, bool, bool], ...] = ()
     polarised: bool = False
     fixed: dict[str, float] = field(default_factory=dict)
     code: ScalarProgram | None = None
@@ -49,7 +67,7 @@ class Statement:
             total = algebra.add(total, energies[k])
         return total
 
-    def _enhancement(self, algebra, variables, functional: Functional, far: bool, more: bool):
+    def _enhancement(self, algebra, variables, formula: Energy, far: bool, more: bool):
         """e / (C_x n^(4/3)) at n = 3/(4 pi r_s^3), |nabla n| = 2 k_F n s, nabla^2 n = 4 k_F^2 n q, tau = tau_W + alpha
         tau_unif of the polarised gas; spins share all but the density as they share the density."""
         power, third = algebra.power, Fraction(1, 3)
@@ -71,11 +89,11 @@ class Statement:
             inputs = [_product(algebra, x, n) for x in (up, down)]
             inputs += [_product(algebra, x, y, sigma) for x, y in ((up, up), (up, down), (down, down))]
             inputs += [_product(algebra, x, y) for y in (lapl, tau) for x in (up, down)]
-        (energy,) = evaluate(pointwise_kernel(functional, 2 if self.polarised else 1).program, algebra, inputs)
+        (energy,) = evaluate(formula.program, algebra, inputs)
         if more:
             slope = times(2 * (3 * math.pi**2) ** (1 / 3), s, power(n, 4 * third))
             of_spins = ([_product(algebra, x, y) for x in shares] for y in (n, slope, lapl, tau))
-            written = evaluate(written_form(functional), algebra, as_vectors(of_spins, algebra.number(0)))
+            written = evaluate(formula.written, algebra, as_vectors(of_spins, algebra.number(0)))
             energy = algebra.where_defined(energy, *written)
         return algebra.mul(energy, power(times(C_X, power(n, 4 * third)), Fraction(-1)))
 

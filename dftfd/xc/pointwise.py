@@ -146,6 +146,7 @@ def written_form(functional: Functional) -> ScalarProgram:
     Nothing is simplified, so that it tells where the formula is defined, and on what it may depend.
     """
     lowered = lower(functional.energy_density(*unknown_densities()))
+    without_exact_exchange(functional, lowered.orders, "which is no scalar of the density at a point")
     code = lambda rho, gradient, hessian, tau, r: lowered({"rho": [rho, gradient, hessian], "tau": [tau]}, r)
     return written_program(code, *_SPECS)
 

@@ -33,6 +33,7 @@ from dftfd.verify.factored import Factored
 from dftfd.verify.inequality import UNDECIDED, Inequality, subdivide
 from dftfd.verify.intervals import Interval, exactly
 from dftfd.verify.local_conditions import CONDITIONS, FAR, LIEB_OXFORD, Gas, used_variables
+from dftfd.verify.statements import Energy
 
 ROOT = Path(__file__).parents[2]
 RECORD, PROOFS = (ROOT / "data/proofs" / name for name in ("grid_search.jsonl", "record.jsonl"))
@@ -97,7 +98,7 @@ class Rows:
             a, total = self.algebra, []
             for sign, f, factor in self.parts[part[0]]:
                 rs = a.number(FAR * factor) if part == "c far" else a.mul(a.number(factor), self._variables["rs"])
-                F = Gas(a, self._variables | {"rs": rs}, True).enhancement(f, 2)
+                F = Gas(a, self._variables | {"rs": rs}, True).enhancement(Energy.of(f, 2))
                 total.append(a.mul(a.number(float(sign)), F))
             self._polynomials[part] = total[0] if len(total) == 1 else a.add(*total)
         return self._polynomials[part]

@@ -91,7 +91,7 @@ MUTATIONS = (
     *_of(  # which operations are the same
         "formulas",
         f"{_SCALAR}/keys.py",
-        ("rule = self.rule(eqn) if name in CUSTOM else ()", "rule = ()"),
+        ("rule = self.rule(eqn) if known and name in CUSTOM else ()", "rule = ()"),
         ("params = tuple((k, self.value(v)) for k, v in sorted(params.items()))", "params = ()"),
         ('return ("array", array.shape, array.dtype.str, content)', 'return ("array", array.shape, array.dtype.str)'),
         ('return ("array", array.shape, array.dtype.str, content)', 'return ("array", array.dtype.str, content)'),

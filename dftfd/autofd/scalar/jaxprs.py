@@ -9,19 +9,23 @@ from dftfd.autofd.core.jax_adapter import type_of_array
 from dftfd.autofd.scalar import vocabulary
 from dftfd.errors import UnsupportedError
 
-INLINED = {
-    "jit": "jaxpr", "pjit": "jaxpr", "checkpoint": "jaxpr", "remat": "jaxpr", "remat2": "jaxpr",
-    "closed_call": "call_jaxpr", "core_call": "call_jaxpr", "composite": "jaxpr",
-}  # fmt: skip
+INLINED = {"jit": "jaxpr", "remat2": "jaxpr", "closed_call": "call_jaxpr", "eval_jaxpr": "call_jaxpr"}
 """Operations that are nothing but an inner program: the parameter that holds it."""
 
-CUSTOM = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr", "custom_vjp_call_jaxpr": "fun_jaxpr"}
+CUSTOM = {"custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 """Operations with a derivative rule of their own: the parameter that holds the program of their value."""
 
 _OF_JAX = {p.name: p for module in (jax.lax, primitives) for p in vars(module).values() if isinstance(p, Primitive)}
-"""JAX's operations by their names, which others may have, too: those are refused."""
-_KNOWN = vocabulary.ELEMENTWISE | vocabulary.ALIASES | vocabulary.LINEAR
+"""JAX's operations by their names, which others may have, too."""
+_KNOWN = vocabulary.KNOWN | INLINED.keys() | CUSTOM.keys()
 """Names that readers give a meaning to, some of which this release of JAX may not have."""
+
+
+def is_of_jax(primitive: Primitive) -> bool:
+    """False for an operation of others that has a name of JAX's, or one that readers give a meaning to: what an
+    operation is, the object says."""
+    name = primitive.name
+    return _OF_JAX.get(name, None if name in _KNOWN else primitive) is primitive
 
 
 def closed(program) -> ClosedJaxpr:
@@ -83,7 +87,7 @@ def walk(program, arguments, apply: Callable, known: Callable = lambda x: x, giv
     results = [v for i, v in enumerate(program.jaxpr.outvars) if wanted is None or i in wanted]
     for eqn in live_equations(program.jaxpr, results, given):
         name = eqn.primitive.name
-        if _OF_JAX.get(name, None if name in _KNOWN else eqn.primitive) is not eqn.primitive:
+        if not is_of_jax(eqn.primitive):
             raise UnsupportedError(f"the operation {name!r} is not JAX's of this name: give it another one.")
         operands, inner = [read(v) for v in eqn.invars], INLINED.get(name)
         found = walk(eqn.params[inner], operands, apply, known) if inner else apply(eqn, operands)

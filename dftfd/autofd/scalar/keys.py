@@ -28,7 +28,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 
 from dftfd.autofd.core.jax_adapter import is_tracer, type_of_array
 from dftfd.autofd.core.structure import Identity
-from dftfd.autofd.scalar.jaxprs import CUSTOM, INLINED, closed, equation_code, live_equations, operands_of
+from dftfd.autofd.scalar.jaxprs import CUSTOM, INLINED, closed, equation_code, is_of_jax, live_equations, operands_of
 
 _LARGE = 4096  # bytes; larger arrays enter keys by a hash of 256 bits
 _RULE_DEPTH = 3  # fingerprints follow derivative rules to third derivatives
@@ -51,10 +51,11 @@ def value_key(value):
     return Keys().value(value)
 
 
-def code_fingerprint(code, *specs) -> str:
-    """64 hexadecimal digits that stand for code of arrays with these shapes, the same in every process."""
+def code_fingerprint(code, *specs, rules: bool = True) -> str:
+    """64 hexadecimal digits that stand for code of arrays with these shapes, the same in every process; for its value
+    alone without rules of derivatives."""
     program = jax.make_jaxpr(lambda *x: code(*x))(*specs)  # of a new function, since JAX keeps what it has traced
-    return hashlib.sha256(repr(_Contents(_RULE_DEPTH).program(program)).encode()).hexdigest()
+    return hashlib.sha256(repr(_Contents(_RULE_DEPTH if rules else 0).program(program)).encode()).hexdigest()
 
 
 class Keys:
@@ -73,10 +74,11 @@ class Keys:
     def equation(self, eqn, names):
         name, params = eqn.primitive.name, eqn.params
         operands = tuple(self.variable(v, names) for v in eqn.invars)
-        program = INLINED.get(name) or CUSTOM.get(name)
+        known = is_of_jax(eqn.primitive)
+        program = (INLINED.get(name) or CUSTOM.get(name)) if known else None
         params = {"program": params[program]} if program else params
         params = tuple((k, self.value(v)) for k, v in sorted(params.items()))
-        rule = self.rule(eqn) if name in CUSTOM else ()
+        rule = self.rule(eqn) if known and name in CUSTOM else ()
         results = tuple(self.variable(v, names) for v in eqn.outvars)
         return (self.operation(eqn.primitive), operands, params, rule, results)
 
@@ -196,7 +198,7 @@ class _Contents(Keys):
         self.depth = depth
 
     def operation(self, primitive):
-        return primitive.name
+        return primitive.name if is_of_jax(primitive) else f"{primitive.name} of others"
 
     def array(self, array):
         if is_tracer(array):

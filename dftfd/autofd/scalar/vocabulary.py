@@ -42,8 +42,13 @@ BILINEAR = frozenset(["mul", "dot_general", "conv_general_dilated"])
 """Of arrays: in all operands that are real or complex together, and in each of two."""
 
 LOOPS = frozenset(["while", "scan", "cond"])
-WITH_RULES = frozenset(["stop_gradient", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr"])
+WITH_RULES = frozenset(["stop_gradient", "custom_jvp_call", "custom_vjp_call"])
 """Whole until derivatives are formed, by rules of their own."""
+
+KNOWN = frozenset(
+    ELEMENTWISE | ALIASES | LOOK_UPS | REDUCTIONS.keys() | LINEAR | BILINEAR | LOOPS | WITH_RULES,
+).union("tile reduce_window_sum triangular_solve fft".split())
+"""All names that are given a meaning."""
 
 KEPT_APART = frozenset(["call", "entry", "look up"])
 """What scalar code may hold of arrays: an equation as it stands, one entry of its results, one of a table."""
