@@ -15,7 +15,6 @@ from dftfd.functionals import catalogue, jax_xc_formula
 from dftfd.functionals.definition import from_definition
 from dftfd.interop import libxc
 from dftfd.interop.pyscf import numint
-from dftfd.runtime import libxc_folder
 from dftfd.verify.point_comparison import compare
 from dftfd.verify.sampling import sample
 from dftfd.xc.pointwise import pointwise_kernel
@@ -26,12 +25,6 @@ KINDS = [
     *("lda_c_ow", "gga_c_sg4", "gga_k_lgap", "hyb_gga_xc_mpwlyp1m", "mgga_x_ms2"),
     *(pytest.param(name, marks=pytest.mark.slow) for name in ("gga_x_ityh", "mgga_c_kcis")),
 ]
-
-
-@pytest.fixture(autouse=True)
-def without_libxc_s_source(monkeypatch):
-    """With it, names that are refused here are read from its formulas."""
-    monkeypatch.delenv(libxc_folder.VARIABLE, raising=False)
 
 
 def evaluated(functional, x, n_spin):

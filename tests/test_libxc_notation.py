@@ -46,9 +46,8 @@ f := (rs, z, xt, xs0, xs1) -> of_spin(F, rs, z, xs0) + of_spin(F, rs, -z, xs1):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path):
     """A folder with our common words, and no tree of libxc's."""
-    monkeypatch.delenv(libxc_tree.VARIABLE, raising=False)
     (tmp_path / "common.mpl").write_text(COMMON)
     return tmp_path
 
@@ -263,7 +262,6 @@ def test_cubic_splines():
 
 
 def test_a_name_without_jax_xc_and_without_a_tree_says_what_to_do(monkeypatch):
-    monkeypatch.delenv(libxc_tree.VARIABLE, raising=False)
     monkeypatch.setattr(jax_xc_formula, "is_installed", lambda: False)
     with pytest.raises(MissingDependencyError, match=libxc_tree.VARIABLE):
         dftfd.get_functional("libxc:gga_x_pbe_mol")
@@ -276,9 +274,8 @@ def test_a_folder_that_is_no_tree_is_refused(monkeypatch, tmp_path):
         catalogue.prefixed_names()
 
 
-needs_tree = pytest.mark.skipif(
-    not os.environ.get(libxc_tree.VARIABLE), reason="DFTFD_LIBXC_SOURCE names no source tree of libxc"
-)
+TREE = os.environ.get(libxc_tree.VARIABLE, "")
+needs_tree = pytest.mark.skipif(not TREE, reason="DFTFD_LIBXC_SOURCE names no source tree of libxc")
 SOME = (
     *("lda_c_rpa", "gga_x_hcth_a", "gga_x_gg99", "gga_c_ft97", "hyb_gga_xc_case21", "mgga_x_eel", "mgga_x_lak"),
     *("mgga_x_ktbm_3", "hyb_gga_xc_cam_b3lyp", "mgga_x_scanl", "hyb_mgga_x_js18", "mgga_c_revscan", "gga_x_wpbeh"),
@@ -288,8 +285,9 @@ SOME = (
 @pytest.mark.slow
 @needs_tree
 @pytest.mark.parametrize("name", SOME)
-def test_formulas_of_libxc_agree_with_libxc(name):
+def test_formulas_of_libxc_agree_with_libxc(name, monkeypatch):
     """Energy to 1e-10 and first derivatives to 1e-8 on points that were not those of the comparison."""
+    monkeypatch.setenv(libxc_tree.VARIABLE, TREE)
     functional = catalogue.build_from_source(name).semilocal_part
     for n_spin in (1, 2):
         x = sample(n_spin, "dense", 200)
@@ -304,8 +302,7 @@ def test_formulas_of_libxc_agree_with_libxc(name):
 @needs_tree
 def test_a_tree_with_another_text_is_refused(monkeypatch, tmp_path):
     """A verdict is of a text: one digit more in a file, and the name is not served."""
-    tree = Path(os.environ[libxc_tree.VARIABLE])
-    shutil.copytree(tree / "maple", tmp_path / "maple")
+    shutil.copytree(Path(TREE) / "maple", tmp_path / "maple")
     path = tmp_path / "maple" / "gga_exc" / "gga_x_wc.mpl"
     path.write_text(path.read_text() + "\nanother := 1:\n")
     monkeypatch.setenv(libxc_tree.VARIABLE, str(tmp_path))

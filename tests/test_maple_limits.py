@@ -104,8 +104,7 @@ LONG = ("calls of calls", "sums of roots of an equation")
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.slow] * (case in LONG)) for case in REFUSED])
-def test_it_is_refused(case, tmp_path, monkeypatch):
-    monkeypatch.delenv(libxc_tree.VARIABLE, raising=False)
+def test_it_is_refused(case, tmp_path):
     path = tmp_path / "own.mpl"
     path.write_text(HEAD + REFUSED[case])
     assert "\n" not in refusal(path)
@@ -122,7 +121,6 @@ def test_a_pipe_and_a_device_are_not_waited_for(tmp_path):
 
 def test_common_definitions_that_merely_lie_there_do_not_count(tmp_path, monkeypatch):
     """util.mpl beside the formula counts where it is included by name; then, and from a tree, its definitions win."""
-    monkeypatch.delenv(libxc_tree.VARIABLE, raising=False)
     value = lambda path: float(functional_of_formula(path).terms[0][1].formula.kernel.text(*POINT))
     own = tmp_path / "own.mpl"
     own.write_text(HEAD + F)

@@ -5,6 +5,7 @@ from pyscf.dft import libxc
 
 import dftfd
 from dftfd.errors import FunctionalError
+from dftfd.functionals.jax_xc_formula import is_installed
 from dftfd.functionals.registry import get_functional
 from tests.verification.name_meanings import (
     DATA,
@@ -22,7 +23,10 @@ from tests.verification.name_meanings import (
 from tests.verification.neon import OUTPUTS, energy
 from tests.verification.orca_names import DOCUMENTED, REASONS
 
+needs_jax_xc = pytest.mark.skipif(not is_installed(), reason="no jax-xc for this Python")
 
+
+@needs_jax_xc
 @pytest.mark.parametrize("name", ["x3lypg", *(pytest.param(n, marks=pytest.mark.slow) for n in ("b3p86g", "mpw3pwg"))])
 def test_names_with_gaussians_local_correlation(name):
     """PySCF's own evaluation of its name at the same points."""
@@ -82,18 +86,21 @@ def test_the_page_is_that_of_the_tables():
 @pytest.mark.slow  # a hundred functionals are compiled
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.skipif(not hasattr(libxc, "XC_ALIAS"), reason="PySCF's table of names is elsewhere in this version")
+@needs_jax_xc
 def test_pyscfs_names():
     assert [list(row) for row in of_pyscf()] == read(DATA / "pyscf.csv")
 
 
 @pytest.mark.slow  # a hundred functionals are compiled
 @pytest.mark.filterwarnings("ignore")
+@needs_jax_xc
 def test_libxcs_names():
     assert [list(row) for row in of_libxc()] == read(DATA / "libxc.csv")
 
 
 @pytest.mark.slow  # a hundred functionals are compiled
 @pytest.mark.filterwarnings("ignore")
+@needs_jax_xc
 def test_orcas_keywords():
     assert [list(row) for row in of_orca()] == read(DATA / "orca.csv")
 
