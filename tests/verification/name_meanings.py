@@ -1,4 +1,4 @@
-"""What names of functionals mean here, in PySCF, libxc, Psi4 and ORCA: writes data/names/*.csv and docs/names.md.
+"""What names of functionals mean here, in PySCF, libxc, Psi4 and ORCA: writes data/names/*.csv.
 
 Each name that another program's table has is asked for here, and both are evaluated at the same random points: energy
 per volume, fractions and range of exact exchange, parameters of nonlocal correlation, kind of dispersion correction.
@@ -29,8 +29,7 @@ from dftfd.functionals.registry import get_functional, list_functionals
 from dftfd.interop.pyscf import numint
 from tests.verification import orca_names
 
-ROOT = Path(__file__).parents[2]
-DATA, PAGE = ROOT / "data" / "names", ROOT / "docs" / "names.md"
+DATA = Path(__file__).parents[2] / "data" / "names"
 SAME = 1e-7
 """Largest difference of energies at the sample points, relative to the largest energy, of one functional."""
 KINDS = {
@@ -264,49 +263,6 @@ REASONS = {
 }
 """Why a name differs, by the name without its correction, or with it."""
 
-HEAD = """# What names mean
-
-What dftfd computes under the names of PySCF, libxc, Psi4 and ORCA.
-
-| program | names | same here | different | refused | not compared |
-| --- | --- | --- | --- | --- | --- |"""
-METHOD = """
-Each name was evaluated in both programs at 24 random points: semilocal energy, exact exchange and its range, VV10, and
-the kind of dispersion correction. ORCA was not run: libxc evaluated what its manual says of a keyword. Not compared
-are {undocumented}, which the manual leaves open, and functionals of the Laplacian, which PySCF does not evaluate. Full
-names from [libxc's catalogue](catalogue.md) were compared with libxc at 3,000 points.
-
-A refused name says why, and what to write instead. All rows are in `data/names/`, written by
-`python -m tests.verification.name_meanings`.
-
-## Names with another meaning
-
-The same names with a dispersion suffix differ in the same way.
-
-| program | name | meaning |
-| --- | --- | --- |"""
-NEON = """
-## Energies of neon
-
-{total} total energies of neon from outputs of ORCA, Gaussian, Turbomole and NWChem in Psi4's repository are compared in
-[neon.csv](../data/names/neon.csv). {close} agree to 2.5e-5 hartree; such grids differ by about 1e-5. The others:
-
-| program | keyword | name here | here less there [hartree] | reason |
-| --- | --- | --- | --- | --- |"""
-NEON_REASONS = {
-    "BP86": "unknown",
-    "revTPSS": "ORCA's differs from Gaussian's, too",
-    "wB97X-D3": "unknown",
-    "LC-BLYP": "ORCA's differs from libxc's at the same omega of 0.33",
-}
-"""What is known of differences in the energy of neon that are larger than what grids make."""
-TWINS = """
-## Dashes and underscores
-
-{total} groups of names differ by dashes, underscores and libxc's prefixes alone, such as `b97d` and `gga_xc_b97_d`.
-[twins.csv](../data/names/twins.csv) says what each means without marks. {refused} are refused without them."""
-
-
 PROGRAMS = (
     ("PySCF 2.14", "pyscf.csv", REASONS),
     ("libxc 7.0.0", "libxc.csv", REASONS),
@@ -321,30 +277,27 @@ def _reason(name: str, reasons: dict[str, str]) -> str:
     return next((words for start, words in reasons.items() if name.startswith(start)), "")
 
 
-def page() -> str:
-    """docs/names.md from the tables."""
-    text, different, undocumented = [HEAD], [], []
+COUNTS = ("program", "names", "same here", "different", "refused", "not compared")
+
+
+def counts() -> list[list[str]]:
+    """A row for each program: its names, how many are equal, different, refused and not compared."""
+    verdicts = {program: [verdict for _, verdict, _ in read(DATA / file)] for program, file, _ in PROGRAMS}
+    numbers = lambda found: [found.count(word) for word in ("equal", "different", "refused")]
+    table = [
+        [program, len(found), *numbers(found), len(found) - sum(numbers(found))] for program, found in verdicts.items()
+    ]
+    return [[str(entry) for entry in row] for row in table]
+
+
+def meanings() -> list[list[str]]:
+    """A row for each name that differs: program, name, reason; names with a suffix differ as those without."""
+    found = []
     for program, file, reasons in PROGRAMS:
-        rows = read(DATA / file)
-        equal, other, refused = (
-            sum(verdict == word for _, verdict, _ in rows) for word in ("equal", "different", "refused")
-        )
-        left = len(rows) - equal - other - refused
-        text.append(f"| {program} | {len(rows)} | {equal} | {other} | {refused} | {left} |")
-        undocumented += [f"`{name}`" for name, verdict, _ in rows if verdict == "undocumented"]
-        names = [name for name, verdict, _ in rows if verdict == "different"]
+        names = [name for name, verdict, _ in read(DATA / file) if verdict == "different"]
         bare = [name for name in names if not any(name.startswith((f"{start}-", f"{start}zero")) for start in names)]
-        different += [f"| {program} | `{name}` | {_reason(name, reasons)} |" for name in bare]
-    text += [METHOD.format(undocumented=" and ".join(undocumented)), *different]
-    rows = read(DATA / "neon.csv")
-    far = [row for row in rows if abs(float(row[-1])) > 2.5e-5]
-    text.append(NEON.format(total=len(rows), close=len(rows) - len(far)))
-    for program, keyword, name, *_, difference in far:
-        text.append(f"| {program} | `{keyword}` | `{name}` | {difference} | {NEON_REASONS[keyword]} |")
-    rows = read(DATA / "twins.csv")
-    refused = [f"`{plain}`" for plain, _, answer in rows if answer == "refused"]
-    text.append(TWINS.format(total=len(rows), refused=" and ".join(refused)))
-    return "\n".join(text) + "\n"
+        found += [[program, f"`{name}`", _reason(name, reasons)] for name in bare]
+    return found
 
 
 def main() -> None:
@@ -358,7 +311,8 @@ def main() -> None:
         if Path("/usr/bin/psi4").exists():
             write(DATA / "psi4.csv", head, compared(psi4s()[1]))
     write(DATA / "twins.csv", ("letters and digits", "names", "answer"), twins())
-    PAGE.write_text(page())
+    write(DATA / "counts.csv", COUNTS, counts())
+    write(DATA / "meanings.csv", ("program", "name", "meaning"), meanings())
 
 
 if __name__ == "__main__":
