@@ -224,9 +224,20 @@ def test_error_bars_hold():
     rng = np.random.default_rng(3)
     for scale, sigma in [(1.0, 0.0), (30.0, 0.0), (1.0, 1e-6), (1.0, 1e-9)]:
         of = lambda t, scale=scale, sigma=sigma: np.sin(scale * t + np.arange(9)) + rng.normal(scale=sigma, size=9)
-        value, bar = derivative(of, 0.01)
-        bar = np.maximum(bar, np.sqrt(np.mean(bar**2)))
-        assert (np.abs(value - scale * np.cos(np.arange(9))) <= 6 * bar).all()
+        value, bar, second, second_bar = derivative(of, 0.01)
+        for found, width in ((value, bar), (second, second_bar)):
+            least = np.maximum(width, np.sqrt(np.mean(width**2)))
+            assert (np.abs(found - scale * np.cos(np.arange(9))) <= 6 * least).all()
+        assert sigma or second_bar.max() > 10 * bar.max()
+
+
+def test_both_orders_are_reported():
+    """Order 2 finds the same mistake with a wider error bar; what is no derivative has one answer."""
+    wrong, right = found_by(Toy("factor two in forces"), "forces"), found_by(Toy(), "forces")
+    assert wrong.second == pytest.approx(wrong.deviation, abs=6 * wrong.second_bar) and wrong.second_bar > wrong.bar > 0
+    assert right.deviation <= right.limit and right.second <= 6 * right.second_bar
+    assert f"+- {wrong.bar:.0e} hartree/bohr (order 2: {wrong.second:.1e} +- {wrong.second_bar:.0e})" in str(wrong)
+    assert found_by(Toy(), "net force").second is None
 
 
 def test_noise_is_measured():

@@ -175,7 +175,8 @@ def _outcome(name, ask, setting) -> Outcome:
     if verdict == INCONSISTENT and check.turns and (pattern in (GRID, SURFACE) or small):
         verdict = UNDECIDED
         pattern = "orientation of the surface" if pattern == SURFACE else "orientation of the grid"
-    return Outcome(name, setting.name, verdict, judged.deviation, judged.limit, found.unit, pattern, evidence)
+    numbers = judged.bar, judged.second, judged.second_bar
+    return Outcome(name, setting.name, verdict, judged.deviation, judged.limit, found.unit, pattern, evidence, *numbers)
 
 
 def _again(check, target, setting):

@@ -41,12 +41,12 @@ def compared(ask, given, of, x, step, unit, noise=0.0, atoms=()) -> Comparison:
     if x.size > DIRECTIONS:
         drawn = np.random.default_rng(SEED).normal(size=(DIRECTIONS, *x.shape))
         drawn /= np.linalg.norm(drawn.reshape(DIRECTIONS, -1), axis=1).reshape(-1, *[1] * x.ndim)
-        slope, bar = gradient(lambda t: of(x + np.tensordot(t, drawn, 1)), np.zeros(DIRECTIONS), step)
-        first = Comparison(np.tensordot(drawn, given, x.ndim), slope, unit, bar, noise)
+        slope = gradient(lambda t: of(x + np.tensordot(t, drawn, 1)), np.zeros(DIRECTIONS), step)
+        first = Comparison(np.tensordot(drawn, given, x.ndim), slope.value, unit, slope.bar, noise, slope=slope)
         if ask.is_brief or judge(first).verdict != INCONSISTENT:
             return first
-    slope, bar = gradient(of, x, step)
-    return Comparison(given, slope, unit, bar, noise, atoms=atoms, drawn=first)
+    slope = gradient(of, x, step)
+    return Comparison(given, slope.value, unit, slope.bar, noise, atoms=atoms, drawn=first, slope=slope)
 
 
 def forces(ask: Session, s: Setting) -> Comparison:
@@ -92,7 +92,7 @@ def infrared(ask: Session, s: Setting) -> Comparison:
     masses = np.repeat(common_masses([ATOMIC_NUMBERS[symbol] for symbol in s.symbols]), 3)
     weighted = ask("hessian", s).reshape(n, n) / np.sqrt(np.outer(masses, masses))
     _, modes = np.linalg.eigh(weighted)
-    slope, bar = gradient(lambda x: ask("dipole", s.but(positions=x)), s.positions, STEP)
+    slope, bar, *_ = gradient(lambda x: ask("dipole", s.but(positions=x)), s.positions, STEP)
     along = (modes / np.sqrt(masses)[:, None]).T[-len(given) :]
     expected = KM_PER_MOL * ((along @ slope.reshape(n, 3)) ** 2).sum(axis=1)
     uncertain = 2 * KM_PER_MOL * np.abs(along @ slope.reshape(n, 3)).sum(axis=1) * bar.max()

@@ -1,10 +1,12 @@
 """Derivatives of what a program answers, by central differences, with their error bars, and the noise of its answers.
 
-Steps h, 2h and 4h give order 4 twice. Half of what the two differ by is the error bar: where the step is too long they
-differ by fifteen times the error of the better one, where the answers are noisy by about the noise of either.
+Steps h, 2h and 4h give order 4 twice, and order 2 three times. Half of what the best two differ by is the error bar:
+where the step is too long they differ by fifteen (order 2: three) times the error of the better one, where the answers
+are noisy by about the noise of either.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,8 +16,17 @@ NOISE_STEP = 1e-3
 """Step [bohr] of the fourth differences that show the noise: smooth answers leave less than 1e-11 in them."""
 
 
-def derivative(of: Callable[[float], np.ndarray], step: float) -> tuple[np.ndarray, np.ndarray]:
-    """(value, error bar) of the derivative at zero; `of` is called six times."""
+class Slope(NamedTuple):
+    """A derivative of order 4 with its error bar, and of order 2 with its own."""
+
+    value: np.ndarray
+    bar: np.ndarray
+    second: np.ndarray
+    second_bar: np.ndarray
+
+
+def derivative(of: Callable[[float], np.ndarray], step: float) -> Slope:
+    """The derivative at zero; `of` is called six times."""
     sizes, slopes = [], []
     for k in (1, 2, 4):
         above, below = np.asarray(of(k * step)), np.asarray(of(-k * step))
@@ -23,24 +34,23 @@ def derivative(of: Callable[[float], np.ndarray], step: float) -> tuple[np.ndarr
         sizes.append(np.abs(above))
     fourth = [(4 * slopes[0] - slopes[1]) / 3, (4 * slopes[1] - slopes[2]) / 3]
     rounding = np.finfo(float).eps * np.max(sizes, axis=0) / step
-    return fourth[0] + (fourth[0] - fourth[1]) / 15, np.abs(fourth[0] - fourth[1]) / 2 + rounding
+    bars = [np.abs(a - b) / 2 + rounding for a, b in (fourth, slopes[:2])]
+    return Slope(fourth[0] + (fourth[0] - fourth[1]) / 15, bars[0], slopes[0], bars[1])
 
 
-def gradient(of: Callable[[np.ndarray], np.ndarray], x: np.ndarray, step: float) -> tuple[np.ndarray, np.ndarray]:
-    """(value, error bar) of the derivatives by each number in x, with the shape of x before that of the answer.
+def gradient(of: Callable[[np.ndarray], np.ndarray], x: np.ndarray, step: float) -> Slope:
+    """The derivatives by each number in x, with the shape of x before that of the answer.
 
     One draw of noise may leave two orders equal by chance, so no bar is below the root mean square of all.
     """
-    values, bars = [], []
+    rows = []
     for index in np.ndindex(x.shape):
         along = np.zeros(x.shape)
         along[index] = 1.0
-        value, bar = derivative(_line(of, x, along), step)
-        values.append(value)
-        bars.append(bar)
-    shape = x.shape + np.shape(values[0])
-    bar = np.reshape(bars, shape)
-    return np.reshape(values, shape), np.maximum(bar, np.sqrt(np.mean(bar**2)))
+        rows.append(derivative(_line(of, x, along), step))
+    value, bar, second, second_bar = (np.reshape(part, x.shape + np.shape(part[0])) for part in zip(*rows, strict=True))
+    least = lambda bar: np.maximum(bar, np.sqrt(np.mean(bar**2)))
+    return Slope(value, least(bar), second, least(second_bar))
 
 
 def _line(of, x, along):

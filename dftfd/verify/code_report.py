@@ -17,6 +17,8 @@ from dftfd.verify.code_verdicts import CONSISTENT, FAILED, INCONSISTENT, NOT_OFF
 from dftfd.verify.reports import Printed, _table
 
 HEADINGS = ("check", "molecule", "verdict", "deviation", "limit", "pattern")
+ORDERS = ("error bar", "by order 2")
+"""What the page of HTML has besides; on the screen it stands with what was found."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,7 @@ class Outcome:
 
     verdict: consistent, INCONSISTENT, undecided, not offered or FAILED.   deviation, limit: the largest deviation and
     what error bars allow there [unit].   pattern, evidence: what the deviations have in common, and how one knows.
+    bar: error bar of that entry.   second, second_bar: of derivatives, its deviation and error bar by order 2.
     """
 
     check: str
@@ -35,12 +38,18 @@ class Outcome:
     unit: str = ""
     pattern: str = ""
     evidence: str = ""
+    bar: float | None = None
+    second: float | None = None
+    second_bar: float | None = None
 
     def __str__(self) -> str:
         head = f"{self.check}, {self.molecule}: {self.verdict}"
         if self.verdict in (FAILED, NOT_OFFERED):
             return f"{head}: {self.evidence}"
-        by = f" by {self.deviation:.1e} {self.unit}" if self.verdict == INCONSISTENT else f" to {self.limit:.1e}"
+        by = f" to {self.limit:.1e}"
+        if self.verdict == INCONSISTENT:
+            bar, second = self.orders
+            by = f" by {self.deviation:.1e} +- {bar} {self.unit}{f' (order 2: {second})' if second else ''}"
         why = f": {self.pattern}" if self.pattern else ""
         return f"{head}{by}{why}{f' ({self.evidence})' if self.evidence else ''}"
 
@@ -49,6 +58,12 @@ class Outcome:
         """A line of the table."""
         numbers = ("" if x is None else f"{x:.1e}" for x in (self.deviation, self.limit))
         return (self.check, self.molecule, self.verdict, *numbers, self.pattern)
+
+    @property
+    def orders(self) -> tuple[str, str]:
+        """The error bar, and the deviation by differences of order 2 with its own; empty without."""
+        bar = "" if self.bar is None else f"{self.bar:.0e}"
+        return bar, "" if self.second is None else f"{self.second:.1e} +- {self.second_bar:.0e}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -100,10 +115,11 @@ class CodeAudit(Printed):
             f'<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
             f"<title>{escape(self.name)}</title><style>{STYLE}</style>"
         )
-        rows = [tuple(map(escape, row)) for row in self._rows()]
+        shown = [o for o in self.outcomes if o.verdict != NOT_OFFERED]
+        rows = [tuple(map(escape, (*o.row, *o.orders))) for o in shown]
         body = [
             f"<h1>{escape(self.summary)}</h1>",
-            f'<div class="scroll" tabindex="0">{table(rows, HEADINGS)}</div>',
+            f'<div class="scroll" tabindex="0">{table(rows, (*HEADINGS, *ORDERS))}</div>',
             *(f'<p class="warning">{escape(str(o))}</p>' for o in self.findings),
             f"<p>{escape(self.left_out)}</p><p>dftfd {escape(VERSION)}</p>",
         ]

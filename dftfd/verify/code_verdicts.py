@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dftfd.verify.code_differences import Slope
+
 SMALLEST = 0.1
 """Below it [atomic units] errors are measured against this size, not against the quantity's own."""
 SIGMAS = 6.0
@@ -32,6 +34,7 @@ class Comparison:
     scale: size that errors are measured by; by default the largest expected value, SMALLEST at least.
     atoms: symbol for each entry of the first axis, where it has one.
     upper: True if `given` may be below `expected`.   drawn: of derivatives, the same in a few drawn directions.
+    slope: of derivatives, `expected` and `bar` with those of order 2.
     """
 
     given: np.ndarray
@@ -43,6 +46,7 @@ class Comparison:
     atoms: tuple[str, ...] = ()
     upper: bool = False
     drawn: "Comparison | None" = None
+    slope: Slope | None = None
 
     @property
     def size(self) -> float:
@@ -52,12 +56,18 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What came of one comparison. deviation, limit: the largest deviation, and the limit of that entry."""
+    """What came of one comparison. deviation, limit, bar: the largest deviation, its limit and error bar.
+
+    second, second_bar: deviation and error bar of this entry by differences of order 2; None where there are none.
+    """
 
     verdict: str
     deviation: float
     limit: float
     wrong: np.ndarray
+    bar: float
+    second: float | None = None
+    second_bar: float | None = None
 
 
 def judge(found: Comparison) -> Judgement:
@@ -70,7 +80,10 @@ def judge(found: Comparison) -> Judgement:
     worst = np.unravel_index(np.argmax(deviation - limit), deviation.shape)
     settled = limit.max() <= UNSETTLED * found.size
     verdict = INCONSISTENT if wrong.any() else CONSISTENT if settled else UNDECIDED
-    return Judgement(verdict, float(deviation[worst]), float(limit[worst]), wrong)
+    bar = np.broadcast_to(np.hypot(found.bar, found.noise), deviation.shape)
+    second = found.slope and (abs(found.given - found.slope.second)[worst], found.slope.second_bar[worst])
+    orders = map(float, (bar[worst], *(second or ())))
+    return Judgement(verdict, float(deviation[worst]), float(limit[worst]), wrong, *orders)
 
 
 Again = Callable[[], Comparison | None]
