@@ -472,6 +472,13 @@ def test_programs_compute_what_they_are_asked(name, lithium_hydride):
 
     other = s.but(charge=1, spin=1)
     close(target.compute("energy", other), PySCFTarget(scf.HF, "sto-3g").compute("energy", other), "energy")
+    if "state" in target.conditions:
+        other, along = s.but(charges=s.charges[:0], state=1), np.eye(6)[5].reshape(2, 3)
+        below, above = (
+            target.compute("energy", other.but(positions=other.positions + t * along)) for t in (-0.01, 0.01)
+        )
+        assert target.compute("forces", other)[1, 2] == pytest.approx((below - above) / 0.02, abs=3e-5)
+        assert below > target.compute("energy", other.but(state=0)) + 0.05
     if "field" in target.conditions:
         other = s.but(charges=s.charges[:0], field=np.array([0.004, -0.006, 0.005]))
         close(target.compute("energy", other), PySCFTarget(scf.HF, "sto-3g").compute("energy", other), "energy")
@@ -493,7 +500,8 @@ grid = "0.001 0.2"
 [variants."finer grid"]
 grid = "0.0 0.0"
 [tasks.energy]
-read = '^unpaired (.)'
+read = '^(?:unpaired|root) (.)'
+excited = "root {state}"
 [tasks.forces]
 read = '^sum (.*)'
 [tasks.charge_forces]
@@ -516,7 +524,10 @@ def echo(tmp_path):
 def test_placeholders(echo, monkeypatch):
     """Ghosts, unpaired electrons, charges last, a method and a lower triangle; what has no place is refused."""
     s = setting_of("O 0 0 0; ghost-H 0 0 1").but(spin=2, charges=BESIDE)
-    assert echo.conditions == {"spin", "charges"} and echo.compute("energy", s) == 2.0
+    assert echo.conditions == {"spin", "charges", "state"} and echo.compute("energy", s) == 2.0
+    assert echo.compute("energy", s.but(state=3)) == 3.0
+    with pytest.raises(UnsupportedError, match="no charge forces of excited states offered"):
+        echo.compute("charge_forces", s.but(state=3))
     np.testing.assert_array_equal(echo.compute("charge_forces", s), BESIDE[:, :3])
     hessian = echo.compute("hessian", s).reshape(6, 6)
     assert (hessian == hessian.T).all() and hessian.diagonal().tolist() == [1, 2, 3, 5, 7, 9] and hessian[4, 3] == 0

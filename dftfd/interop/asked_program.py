@@ -42,15 +42,17 @@ _PLACE = re.compile(r"\{(\w+)\}")
 class Task:
     """What a program is told for a quantity, and how its output is read.
 
-    text: takes the place of {task}.   read: regular expression; numbers are all groups of all matches, of which the
-    last ones count.   factor: times these is the quantity in atomic units.   output: the file that is searched, by
-    default the program's output.
+    text: takes the place of {task}.   excited: the same for an excited state, empty where there is none.
+    read: regular expression; numbers are all groups of all matches, of which the last ones count.
+    factor: times these is the quantity in atomic units.   output: the file that is searched, by default the program's
+    output.
     """
 
     text: str
     read: re.Pattern
     factor: float = 1.0
     output: str = ""
+    excited: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +87,7 @@ class ProgramTarget(Fixed):
 
     @property
     def _all_text(self):
-        return self.template + "".join(task.text for task in self.tasks.values())
+        return self.template + "".join(task.text + task.excited for task in self.tasks.values())
 
     def in_basis(self, basis: str) -> "ProgramTarget":
         return self.of("basis", basis)
@@ -102,10 +104,13 @@ class ProgramTarget(Fixed):
     def compute(self, quantity: str, setting: Setting) -> np.ndarray:
         """Write the input, run the program, read the numbers."""
         task = self.tasks[quantity]
+        text = task.excited if setting.state and task.excited else task.text
+        if setting.state and "{state}" not in self.template + text:
+            raise UnsupportedError(f"no {quantity.replace('_', ' ')} of excited states offered.")
         with tempfile.TemporaryDirectory(prefix="dftfd-audit-") as folder:
             places = self._places(setting)
-            text = filled(self.template, places | {"task": filled(task.text, places)})
-            (Path(folder) / self.input).write_text(text)
+            told = filled(self.template, places | {"task": filled(text, places)})
+            (Path(folder) / self.input).write_text(told)
             words = [filled(word, {"input": self.input, "output": self.output}) for word in self.command]
             done = run_program(words, folder, self.seconds)
             path = Path(folder) / (task.output or self.output)
@@ -213,17 +218,18 @@ def _is_name(text):
 
 
 def _task(path, quantity, entry):
-    known = {"text", "read", "factor", "output"}
+    known = {"text", "read", "factor", "output", "excited"}
     right = isinstance(entry, dict) and set(entry) <= known and isinstance(entry.get("read"), str)
-    right = right and isinstance(entry.get("text", ""), str) and isinstance(entry.get("factor", 1.0), int | float)
+    right = right and all(isinstance(entry.get(name, ""), str) for name in ("text", "excited"))
+    right = right and isinstance(entry.get("factor", 1.0), int | float)
     right = right and isinstance(entry.get("output", ""), str) and _is_name(entry.get("output", ""))
     if quantity not in QUANTITIES:
         close = ", ".join(closest_names(quantity, QUANTITIES))
         raise InputError(f"{path}: no quantity is called {shown(quantity)}; the closest names are {close}.")
     if not right:
         raise InputError(
-            f"{path}: [tasks.{quantity}] needs text and read (a regular expression with groups), factor and output (a "
-            "file's name) if need be."
+            f"{path}: [tasks.{quantity}] needs text and read (a regular expression with groups); factor, output (a "
+            "file's name) and excited (the text for excited states) if need be."
         )
     try:
         pattern = re.compile(entry["read"], re.MULTILINE)
@@ -231,4 +237,5 @@ def _task(path, quantity, entry):
         raise InputError(f"{path}: read = {shown(entry['read'])} is not a regular expression: {error}.") from error
     if pattern.groups == 0:
         raise InputError(f"{path}: read = {shown(entry['read'])} has no groups, which say what the numbers are.")
-    return Task(entry.get("text", ""), pattern, float(entry.get("factor", 1.0)), entry.get("output", ""))
+    text, excited, output = (entry.get(name, "") for name in ("text", "excited", "output"))
+    return Task(text, pattern, float(entry.get("factor", 1.0)), output, excited)
