@@ -19,10 +19,10 @@ from dftfd.functionals.registry import term
 from dftfd.libcint.two_electron import eri
 from dftfd.model.calculation import Calculation
 from dftfd.terms import Contribution, Term
+from dftfd.terms.coulomb_exchange import exchange_energy
 from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
 from dftfd.terms.integrals import ExactCoulombExchange
 from dftfd.terms.traced import TracedEnergy
-from dftfd.terms.traced_exchange import exchange_energy
 from tests.sample import sample
 
 LIH = "Li 0 0 0; H 0 0 1.6"

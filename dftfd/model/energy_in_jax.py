@@ -27,8 +27,8 @@ from dftfd.runtime.memory import memory_budget, memory_plan
 from dftfd.runtime.progress import as_progress
 from dftfd.system.molecule import Molecule
 from dftfd.terms import OneElectronEnergy
+from dftfd.terms.coulomb_exchange import IntegralsInMemory
 from dftfd.terms.traced import LinearEnergy, Numbers, TracedEnergy, energies
-from dftfd.terms.traced_exchange import IntegralsInMemory
 from dftfd.terms.traced_grid import DoubleIntegralInMemory, OrbitalsOnGrid, SemilocalInMemory
 
 
