@@ -121,8 +121,7 @@ def process_memory() -> int:
 
 def give_back() -> None:
     """Returns what was freed to the system, where the C library can: an SCF leaves holes of a hundred megabytes."""
-    with _lock:
-        _left.clear()
+    _unmap()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
@@ -177,7 +176,7 @@ def _process_rooms():
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit == resource.RLIM_INFINITY:
         return
-    give_back()
+    _unmap()
     pages = _read(PROC / "self/statm").split()
     if pages:
         yield limit - int(pages[0]) * os.sysconf("SC_PAGE_SIZE")
@@ -320,6 +319,12 @@ def _mapping(wanted: int) -> mmap.mmap:
         if hasattr(mmap, "MADV_HUGEPAGE"):
             mapping.madvise(mmap.MADV_HUGEPAGE)
     return mapping
+
+
+def _unmap() -> None:
+    """Returns to the system the memory of arrays that is kept and not used."""
+    with _lock:
+        _left.clear()
 
 
 def _leave(mapping) -> None:
