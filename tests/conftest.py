@@ -1,11 +1,11 @@
 """The test session: float64, strict dtype promotion, no rank promotion; warnings are errors (pyproject.toml)."""
 
-import functools
 import gc
 import os
 import shutil
 import signal
 import sys
+import threading
 from importlib.metadata import version
 
 import jax
@@ -36,8 +36,17 @@ if os.environ.get("DFTFD_QUICK_PROGRAMS"):
     newer = ("0.11", "0.12")  # which end at the name of an option that they do not know
     emitters = "" if version("jaxlib").startswith(newer) else " --xla_cpu_use_fusion_emitters=false"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_PROGRAMS}{emitters}"
-    # JAX makes an MLIR context for each of eight thousand programs, in 3 ms; one serves
-    mlir.make_ir_context = functools.cache(mlir.make_ir_context)
+    # JAX makes an MLIR context for each of eight thousand programs, in 3 ms. One serves a thread, but not for a program
+    # that is compiled while another is made: its copy would stand inside the other
+    new_context, own = mlir.make_ir_context, threading.local()
+
+    def context():
+        if mlir.ir.Context.current is not None:
+            return new_context()
+        own.context = getattr(own, "context", None) or new_context()
+        return own.context
+
+    mlir.make_ir_context = context
 pytest_plugins = ["tests.ledger", "tests.budgets", "tests.order"]
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
