@@ -79,8 +79,8 @@ KERNELS = {
 }
 
 
-SLOW = ("vv10", "guest")
-"""Two seconds; another double integral, and a guest by blocks, are quick."""
+SLOW = ("vv10", "guest", "guest by blocks")
+"""Two seconds; another double integral is quick, and so is test_an_excited_state_of_a_guest_is_that_of_its_formula."""
 
 
 @pytest.mark.parametrize("kind", [pytest.param(k, marks=[pytest.mark.slow] * (k in SLOW)) for k in KERNELS])
