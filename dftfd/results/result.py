@@ -263,9 +263,11 @@ class SCFResult:
         They are where the energy of the lowest orbital is the limit of dE/dn at n electrons in it, n -> 0. Much of
         correlation with gradients has none: its phi(zeta) makes the potential grow as n^(-1/3).
         """
-        term = self.calculation.energy(as_progress(False)).find(SemilocalEnergy)
         empty = [s for s, n in enumerate(self.mo_occ) if not n.any()]
-        if self.method != "UKS" or len(empty) != 1 or term is None:
+        if self.method != "UKS" or len(empty) != 1:
+            return None
+        term = self.calculation.energy(as_progress(False)).find(SemilocalEnergy)
+        if term is None:
             return None
         (spin,), P = empty, np.array(self.density_matrix)
         orbital = self.mo_coeff[spin][:, np.argmin(self.mo_energy[spin])]
