@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from dftfd import get_functional, molecule
+from dftfd import benchmark, get_functional, interaction_energy, molecule, scan
 from dftfd.batch.entries import read_entries
 from dftfd.benchmarks.reactions import read_document
 from dftfd.errors import InputError, InputWarning
@@ -16,7 +16,7 @@ from dftfd.model.option_values import LENGTHS
 from dftfd.model.options import OPTIONS, Options
 from dftfd.response.polarizability import FREQUENCY
 from dftfd.results.qcschema import read_input
-from dftfd.system.isotopes import isotopes_of_text
+from dftfd.system.isotopes import isotopes_of_text, masses
 from dftfd.system.molecule import UNITS
 
 O2 = "\nO 0 0 0\nO 0 0 1.2"
@@ -220,6 +220,36 @@ def test_numbers_in_another_unit_or_order_warn(options, words):
         warn_about_sizes(Options(xc="pbe", **options), beside_ghost)
     usual = {"smearing": 0.01, "electric_field": [0, 0, 0.01], "point_charges": [[-1, 0, 0, 4 / 0.529]]}
     warn_about_sizes(Options(xc="pbe", **usual), beside_ghost)
+
+
+def test_a_whole_mass_is_a_mass_number():
+    """2.0 was 2.0 u, 0.7 % lighter than deuterium."""
+    assert masses(("H", "C"), {0: 2.0}) == pytest.approx(masses(("H", "C"), {0: 2}), abs=0)
+    assert masses(("H",), {0: 5.0})[0] == 5.0
+
+
+def test_angles_of_a_scan_in_radians_are_refused():
+    """1.82 radians taken for degrees put one hydrogen on the other."""
+    water = molecule("O 0 0 0; H 0 0 0.96; H 0.9 0 -0.2", "sto-3g")
+    with pytest.raises(InputError, match="at 1.82 atoms 1 and 2 meet; angles are in degrees"):
+        scan(water, "hf", atoms=[1, 0, 2], values=[1.82, 1.9])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"occupations": [2, 2]}, "occupations= is for one molecule"),
+        ({"checkpoint": "none.h5"}, "checkpoint= is for one molecule"),
+        ({"counterpoise": False, "method": "UKS", "broken_symmetry": [1]}, "needs counterpoise=True"),
+    ],
+)
+def test_options_of_the_whole_are_not_those_of_its_parts(options, words):
+    """Occupations gave each part the electrons of the whole: helium dimer bound by 7 hartree."""
+    with pytest.raises(InputError, match=words):
+        interaction_energy(molecule("He 0 0 0; He 0 0 2.5", "sto-3g"), [[0], [1]], "hf", **options)
+    if "occupations" in options:
+        with pytest.raises(InputError, match=words):
+            benchmark("g21ip", "hf", limit=1, occupations=[2])
 
 
 def test_units_of_point_charges(tmp_path):

@@ -16,7 +16,7 @@ from dftfd.benchmarks.verdict import Verdict
 from dftfd.errors import InputError, shown
 from dftfd.functionals.registry import get_functional
 from dftfd.model.forces import require_energy
-from dftfd.model.options import RUN, Options
+from dftfd.model.options import Options
 from dftfd.runtime.arguments import Kind, optional, public, refuse_unknown, text, whole
 from dftfd.runtime.arguments import path as as_path
 
@@ -135,7 +135,7 @@ def _asked(benchmark_set, how: How, *, data, only, limit, seed) -> tuple[Benchma
     found = found if limit is None else found.sample(limit, seed)
     require_reactions(found)
     checked = Options.given_to("benchmark", **how.options)
-    if given := checked.changed(RUN).keys() - {"max_memory"}:
+    if given := checked.of_one_molecule():
         raise InputError(f"{min(given)}= is for one molecule; a benchmark has record= and on_step=.")
     if how.client is not None:
         require_client(how.client)

@@ -21,7 +21,7 @@ from dftfd.errors import DftfdError, FileError, FunctionalError, InputError, sho
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM, BOLTZMANN, HARTREE_IN_KCAL, HARTREE_IN_KJ
 from dftfd.model.forces import require_energy
-from dftfd.model.options import RUN, Options
+from dftfd.model.options import Options
 from dftfd.results.document import Document, numbers
 from dftfd.results.html_report import STYLE
 from dftfd.results.qcschema import write_json
@@ -200,7 +200,7 @@ def reaction(
     """
     require_energy(get_functional(xc))
     checked = Options.given_to("reaction", **options)
-    if given := checked.changed(RUN).keys() - {"max_memory"}:
+    if given := checked.of_one_molecule():
         raise InputError(f"{min(given)}= is for one molecule; a reaction has record= and on_step=.")
     if client is not None:
         require_client(client)

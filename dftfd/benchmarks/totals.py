@@ -21,7 +21,7 @@ from dftfd.benchmarks.reactions import BenchmarkSet, Species, composition
 from dftfd.errors import DftfdError, FileError, InputError
 from dftfd.functionals.registry import get_functional
 from dftfd.model.forces import require_energy
-from dftfd.model.options import RUN, Options
+from dftfd.model.options import Options
 from dftfd.runtime.arguments import number, optional, public, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.documents import refusing_damage
@@ -158,7 +158,7 @@ def compare_totals(
         require_energy(get_functional(each))
     chosen = {**DEFAULTS, **options}
     checked = Options.given_to("compare_totals", **chosen)
-    if given := checked.changed(RUN).keys() - {"max_memory"}:
+    if given := checked.of_one_molecule():
         raise InputError(f"{min(given)}= is for one molecule; a comparison has record= and on_step=.")
     if client is not None:
         require_client(client)

@@ -327,6 +327,10 @@ class Options:
         """Those that are not the default, of those that decide one of the things named, by default of all."""
         return {name: getattr(self, name) for name in names(*decide) if OPTIONS[name].differs(getattr(self, name))}
 
+    def of_one_molecule(self) -> set[str]:
+        """Those given that suit no task that computes several molecules: files, and electrons by number."""
+        return {*self.changed(RUN), *(self.changed().keys() & {"occupations", "follow_orbitals"})} - {"max_memory"}
+
     def plain(self, *decide: str) -> dict:
         """Numbers, text, lists and arrays, as files keep them, of those that decide one of the things named."""
         return {name: values.plain_value(getattr(self, name)) for name in names(*decide) if OPTIONS[name].in_files}

@@ -93,13 +93,16 @@ def masses(symbols: tuple[str, ...], isotopes: Any = None, places: Sequence[int]
             there = ", ".join(map(str, places[:20])) + (", ..." if len(places) > 20 else "")
             raise InputError(f"isotopes name atom {shown(place)}; atoms with nuclei are {there or 'none'}.")
         atom = row_of[place]
-        found[atom] = mass if isinstance(mass, float) else _of_isotope(symbols[atom], mass)
+        found[atom] = _of_isotope(symbols[atom], mass)
     return found
 
 
-def _of_isotope(symbol, mass_number):
+def _of_isotope(symbol, mass):
+    """The mass [u] of a mass number, or the mass itself; 2.0 of hydrogen is a number: no mass is whole but C's."""
     known = MASSES.get(symbol, {})
-    if mass_number not in known:
-        listed = f"known are {', '.join(map(str, known))}" if known else f"no isotope of {symbol} has a name here"
-        raise InputError(f"isotope {mass_number} of {symbol}: {listed}; give its mass in u, such as {mass_number}.0.")
-    return known[mass_number]
+    if mass in known:
+        return known[mass]
+    if isinstance(mass, float):
+        return mass
+    listed = f"known are {', '.join(map(str, known))}" if known else f"no isotope of {symbol} has a name here"
+    raise InputError(f"isotope {mass} of {symbol}: {listed}; give its mass in u, such as {mass}.0.")

@@ -91,7 +91,14 @@ def interaction_energy(
 
     Raises InputError for fragments that do not make up the molecule.
     """
-    options = Options.given_to("interaction_energy", xc=xc, **options).changed()
+    checked = Options.given_to("interaction_energy", xc=xc, **options)
+    if given := checked.of_one_molecule() - {"progress"}:
+        raise InputError(f"{min(given)}= is for one molecule; an interaction energy computes the whole and its parts.")
+    if not counterpoise and checked.broken_symmetry not in (None, "mix"):
+        raise InputError(
+            "broken_symmetry= by indices of atoms needs counterpoise=True, where they are the same in parts."
+        )
+    options = checked.changed()
     charges, spins = ([0] * len(fragments) if given is None else given for given in (charges, spins))
     real = [a for a in range(molecule.n_atoms) if not molecule.ghost[a]]
     if sorted(a for atoms in fragments for a in atoms) != real:

@@ -24,7 +24,7 @@ from dftfd.runtime.arguments import each, number, public, whole
 from dftfd.runtime.progress import Progress, as_progress
 from dftfd.runtime.records import HEAD, recorded
 from dftfd.system.internal_coordinates import KINDS, UNITS, value_of, with_value
-from dftfd.system.molecule import Molecule
+from dftfd.system.molecule import CLOSE, Molecule
 from dftfd.tasks.optimization import (
     SAME_GEOMETRY,
     identity_of_search,
@@ -74,7 +74,7 @@ def scan(
     options = Options.given_to("scan", xc=functional, method=method, guess=guess, **scf_options)
     if options.grid is not None:
         raise InputError("a given grid stays where it is while the nuclei move; choose a grid_level= to scan.")
-    _require_coordinate(molecule, atoms, values)
+    _require_coordinate(molecule, atoms, values, relaxed)
     (require_forces if relaxed else require_energy)(functional)
     if constraints is not None and not relaxed:
         raise InputError("constraints= are for a relaxed scan; set relaxed=True.")
@@ -220,7 +220,7 @@ def _of_document(path, molecule, atoms, relaxed, model, content) -> list[dict] |
     return [head, *(piece_of(*point) for point in points)]
 
 
-def _require_coordinate(molecule, atoms, values):
+def _require_coordinate(molecule, atoms, values, relaxed):
     """InputError for atoms and values that are no internal coordinate of the molecule."""
     if len(atoms) not in KINDS or len(set(atoms)) != len(atoms) or any(a >= molecule.n_atoms for a in atoms):
         raise InputError(
@@ -235,3 +235,8 @@ def _require_coordinate(molecule, atoms, values):
         raise InputError(f"values={shown(values)}: {expected} expected.")
     if not np.all(np.isfinite(value_of(molecule.coordinates, atoms))):
         raise InputError(f"atoms={shown(atoms)} have no such coordinate in this geometry.")
+    for value in () if relaxed or kind == "distance" else values:
+        close = molecule.at(with_value(molecule, atoms, value)).shortest_distance
+        if close is not None and close[2] < CLOSE:
+            a, b, _ = close
+            raise InputError(f"values: at {value:g} atoms {a} and {b} meet; angles are in degrees.")
