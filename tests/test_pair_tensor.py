@@ -12,7 +12,7 @@ from dftfd.terms import fitted_integrals
 from dftfd.terms.fitted_integrals import DensityFittedCoulombExchange
 from dftfd.terms.pair_tensor import DROPPED, OF_INTEGRALS, OF_TENSOR, PairTensor
 
-CHAIN = "; ".join(f"{'CO'[k % 2]} {1.3 * k} {0.4 * (k % 2)} {0.3 * (k % 3)}" for k in range(10))
+CHAIN = "; ".join(f"{'CO'[k % 2]} {1.3 * k} {0.4 * (k % 2)} {0.3 * (k % 3)}" for k in range(9))
 
 
 def of_pyscf(molecule, auxiliary):

@@ -36,7 +36,7 @@ def test_density_fitted_energy_matches_pyscf(xc, spin):
     """Density fitting is PySCF's, auxiliary basis included: energies on PySCF's grid agree to 1e-8 hartree."""
     mole = gto.M(atom=WATER, basis="def2-svp", spin=spin, verbose=0)
     mf = (dft.rks.RKS if spin == 0 else dft.uks.UKS)(mole, xc=xc).density_fit()
-    mf.conv_tol = 1e-11
+    mf.conv_tol, mf.grids.level = 1e-11, 1
     energy = mf.kernel()
     result = dftfd.run_scf(
         dftfd.molecule(WATER, basis="def2-svp", spin=spin), xc=xc, grid=(mf.grids.coords, mf.grids.weights)
