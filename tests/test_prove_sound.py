@@ -515,7 +515,7 @@ def test_a_certificate_of_another_formula_is_refused(tmp_path):
         replace(read, fingerprint="").recheck()
 
 
-@pytest.mark.parametrize("name", ["b2plyp", "pbe + 0.1*pt2", "pbe + vv10"])
+@pytest.mark.parametrize("name", ["b2plyp", "pbe + 0.1*pt2", "pbe + vv10", "pbe-d3bj"])
 def test_correlation_without_a_value_at_a_point_is_refused(name):
     with pytest.raises(UnsupportedError, match="not evaluated|no value at a point"):
         part_of(get_functional(name), "c")
@@ -536,6 +536,13 @@ def test_densities_below_the_kernels_floors_are_no_domain():
     """PW92's F_c is 0.946 at r_s = 1e9, where the kernel is zero."""
     with pytest.raises(InputError, match="to 1e"):
         dftfd.prove("lda_c_pw", lambda F_c: 0.001 - F_c, {"rs": (1e9, 2e9)})
+
+
+def test_a_forged_proof_across_a_pole_is_refuted():
+    """1/x - 1/x + 1 has no value at 0, the middle of the box."""
+    proof = dftfd.prove(lambda x: 1 / x - 1 / x + 1, domain={"x": (-1.0, 1.0)}, boxes=20)
+    with pytest.raises(NumericalError, match="does not hold"):
+        replace(proof, outcome="proved", tree=(PROVED,)).recheck()
 
 
 def test_a_tree_with_more_nodes_than_boxes_does_not_hold():

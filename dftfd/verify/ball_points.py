@@ -74,6 +74,8 @@ class OnPoint(OnBalls):
         return self._scaled(self._power(x.series, p), known)
 
     def _power(self, s, p: Fraction):
+        if p < 0 and s[0] == 0:
+            return self._of([self._unknown()])
         if p.denominator == 1 and abs(p) <= 64:
             return s ** int(p) if p > 0 else self.series_of(1) / s ** int(-p)
         if self._is_zero(s) and p > 0:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dftfd.autofd.scalar.program import evaluate
+from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.verify.conditions import Parts
 from dftfd.verify.factored import Factored, OnDomains, Partial, factored
@@ -90,6 +91,8 @@ def used_variables(functional: Functional) -> tuple[str, ...]:
 
 def part_of(functional: Functional, part: str) -> Functional:
     """The exchange or the correlation of a functional; UnsupportedError where it has none that is local."""
+    if part == "c" and functional.dispersion:
+        raise UnsupportedError("the dispersion correction has a share of it, which has no value at a point")
     parts = Parts(functional)
     return parts.exchange() if part == "x" else parts.correlation()
 
