@@ -16,7 +16,7 @@ from pyscf.dft import gen_grid
 from pyscf.scf import hf as pyscf_hf
 
 import dftfd  # noqa: F401  turns float64 on
-from dftfd.cli.listing import INDEX
+from dftfd.cli.installation import INDEX
 from dftfd.errors import MissingDependencyError
 from dftfd.functionals import jax_xc_formula, registry
 from dftfd.libcint.mole import to_pyscf

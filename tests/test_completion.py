@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from dftfd.cli import main
-from dftfd.cli.completion import script
+from dftfd.cli.installation import script
 from dftfd.functionals.registry import list_functionals
 
 ASK = """

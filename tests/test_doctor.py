@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy
 import pytest
 
-from dftfd.cli import fetching, installation, main
+from dftfd.cli import installation, main
 from dftfd.functionals import jax_xc_formula
 
 PYPROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
@@ -100,7 +100,7 @@ def test_jax_is_not_loaded_for_it():
 def test_why_libxcs_catalogue_was_not_fetched(said, code, words, monkeypatch, capsys):
     """One line; where jax-xc is there, nothing is fetched. tests/test_install.py fetches it."""
     failed = subprocess.CompletedProcess([], int(bool(said)), stdout="", stderr=said)
-    monkeypatch.setattr(fetching, "run_module", lambda *_: failed)
+    monkeypatch.setattr(installation, "run_module", lambda *_: failed)
     monkeypatch.setattr(jax_xc_formula, "is_installed", lambda: False)
     assert main(["get-libxc"]) == code
     err = capsys.readouterr().err

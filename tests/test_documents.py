@@ -7,7 +7,7 @@ from html import unescape
 import pytest
 
 import dftfd
-from dftfd.cli import commands, electrons, main, nuclei, vibrating
+from dftfd.cli import commands, electrons, main, nuclei
 from dftfd.errors import InputError
 from dftfd.results import html_report, vibration_files
 from dftfd.results.document import Document, Said, numbers, read_document
@@ -44,7 +44,7 @@ def said(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(html_report, "result_scene", lambda *given: {"fields": {}})
     for module in (html_report, vibration_files):
         monkeypatch.setattr(module, "drawn", lambda *given: "<figure></figure>")
-    for module in (commands, nuclei, electrons, vibrating):
+    for module in (commands, nuclei, electrons):
         monkeypatch.setattr(module, "progress_of", lambda *given: Progress())
 
     def run(*words):

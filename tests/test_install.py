@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd.cli.listing import INDEX
+from dftfd.cli.installation import INDEX
 from dftfd.runtime.json_reader import shipped_json
 
 ROOT = Path(__file__).parents[1]

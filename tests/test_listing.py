@@ -12,7 +12,7 @@ import pytest
 
 import dftfd
 from dftfd.cli import main
-from dftfd.cli.listing import known_functionals
+from dftfd.cli.installation import known_functionals
 from dftfd.errors import FunctionalError, InputError
 from dftfd.functionals import catalogue
 from dftfd.functionals.registry import _library

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from dftfd.cli.fetching import PACKAGE
+from dftfd.cli.installation import PACKAGE
 
 NAMES = {
     name for name in {*sys.stdlib_module_names, *importlib.metadata.packages_distributions()} if name.isidentifier()
@@ -37,7 +37,7 @@ BARE_PIP = "import subprocess, sys; subprocess.run([sys.executable, '-m', 'pip',
 
 COMMANDS = """
 import sys
-from dftfd.cli import fetching, main
+from dftfd.cli import installation, main
 from dftfd.errors import FileError
 
 if __name__ == "__main__":
@@ -52,7 +52,7 @@ if __name__ == "__main__":
         main(["fit", "pbe", "w4-17", "--limit", "1", "--parameters", "kappa", "--evaluations", "1", *model[2:]]),
     ]
     try:
-        fetching._fetch("nowhere")
+        installation._fetch("nowhere")
     except FileError as error:
         print(error)
     print(codes)

@@ -16,22 +16,7 @@ import time
 from typer import Abort
 from typer.main import get_command
 
-from dftfd.cli import (  # noqa: F401  each registers its commands
-    audited,
-    cached,
-    completion,
-    electrons,
-    fetching,
-    fits,
-    formulas,
-    installation,
-    inverting,
-    listing,
-    nuclei,
-    reaction,
-    verdicts,
-    vibrating,
-)
+from dftfd.cli import electrons, formulas, installation, nuclei, verdicts  # noqa: F401  each registers its commands
 from dftfd.cli.commands import app
 from dftfd.cli.interrupts import INTERRUPTED, InterruptWatch
 from dftfd.cli.terminal import complain, computed, say, unprinted

@@ -6,7 +6,8 @@ import os
 import re
 import sys
 import warnings
-from contextlib import contextmanager
+from collections import Counter
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -213,12 +214,72 @@ def are_many(files, given) -> bool:
 
 
 def run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, quiet=False, **task):
-    """Compute a batch and end the command with its exit code."""
-    from dftfd.cli.batches import run_many
+    """Compute a batch and end the command with its exit code, that of the first molecule that failed.
 
+    task: `task=` and `search=` of run_batch; geometries, table: None, or the xyz file that gets the last geometry of
+    each molecule, the .csv file that gets the table.
+    """
     with messages(verbose, debug):
-        code = run_many(files, of_molecule, of_run, jobs, record, scheduler, quiet, **task)
+        code = _run_many(files, of_molecule, of_run, jobs, record, scheduler, quiet, **task)
     raise typer.Exit(code)
+
+
+def _run_many(files, molecule_options, options, jobs, record, scheduler, quiet, **task) -> int:
+    """Compute a batch, print what becomes of it; returns the exit code."""
+    from dftfd.batch import run_batch
+    from dftfd.batch.cluster import cluster_client
+    from dftfd.batch.outcomes import REASONS, check_table
+    from dftfd.cli.live import BatchDisplay
+    from dftfd.runtime.files import write_text
+
+    geometries, table = task.pop("geometries", None), task.pop("table", None)
+    if table is not None:
+        check_table(table)
+    with cluster_client(scheduler) if scheduler else nullcontext() as client, BatchDisplay(quiet) as display:
+        outcomes = run_batch(
+            files,
+            jobs=jobs,
+            client=client,
+            record=record,
+            on_outcome=display.show,
+            molecule_options=molecule_options,
+            **task,
+            **options,
+        )
+    failed = outcomes.failed
+    if not quiet:
+        say(f"\n{outcomes}\n{len(outcomes) - len(failed)} of {len(outcomes)} molecules converged")
+    if table is not None:
+        outcomes.write(table)
+    if geometries is not None:
+        write_text(geometries, "".join(_frame(o) for o in outcomes if o.document is not None))
+    if failed:
+        counts = Counter(REASONS[outcome.exit_code] for outcome in failed)
+        reasons = ", ".join(f"{count} {reason}" for reason, count in counts.items())
+        complain(f"{len(failed)} of {len(outcomes)} molecules failed: {reasons}.")
+    return failed[0].exit_code if failed else 0
+
+
+def _are_geometries(path):
+    """Whether a file begins as those of last geometries do."""
+    from dftfd.runtime.files import without_waiting
+
+    with open(path, "rb", opener=without_waiting) as stream:
+        return b" energy_hartree=" in stream.read(4096).partition(b"\n")[2].partition(b"\n")[0]
+
+
+def _frame(outcome):
+    """The last geometry of an outcome as a frame of an xyz file [angstrom]."""
+    from dftfd.libcint.mole import BOHR_IN_ANGSTROM
+
+    molecule = outcome.document["molecule"]
+    charge, multiplicity = round(molecule["molecular_charge"]), molecule["molecular_multiplicity"]
+    lines = [str(len(molecule["symbols"])), f"{outcome.name} charge={charge} multiplicity={multiplicity}"]
+    lines[1] += f" energy_hartree={outcome.energy!r}"
+    x = molecule["geometry"]
+    for k, symbol in enumerate(molecule["symbols"]):
+        lines.append(f"{symbol} " + " ".join(f"{a * BOHR_IN_ANGSTROM:.10f}" for a in x[3 * k : 3 * k + 3]))
+    return "\n".join(lines) + "\n"
 
 
 def require_convergence(converged, otherwise):
@@ -265,10 +326,9 @@ def refuse_existing(paths, overwrite, *endings):
 def refuse_batch_files(record, overwrite, table=None, geometries=None):
     """`refuse_existing` for what a batch writes; what it wrote itself is written anew where its record goes on."""
     from dftfd.batch.outcomes import is_table
-    from dftfd.cli.batches import are_geometries
 
     goes_on = record is not None and os.path.isfile(record)
-    for path, ending, is_own in ((table, ".csv", is_table), (geometries, ".xyz", are_geometries)):
+    for path, ending, is_own in ((table, ".csv", is_table), (geometries, ".xyz", _are_geometries)):
         if path is not None:
             refuse_existing([path], overwrite or goes_on and os.path.isfile(path) and is_own(path), ending)
 

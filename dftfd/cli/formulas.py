@@ -1,8 +1,11 @@
-"""The commands check, audit, show, prove, read, export and workbench: what a functional is, and whether it is right."""
+"""The commands check, audit, show, prove, read, export, workbench and oracle: what a functional is, is it right?
+
+The commands fit and invert: a functional, or a potential, that gives what is known.
+"""
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,13 +17,19 @@ from dftfd.cli.commands import (
     at_work,
     given_options,
     messages,
+    progress_of,
     refuse,
     refuse_existing,
 )
-from dftfd.cli.option_types import functional_named
-from dftfd.cli.terminal import say, warn
-from dftfd.errors import InputError
-from dftfd.runtime.files import require_ending, write_text
+from dftfd.cli.nuclei import File
+from dftfd.cli.option_types import functional_named, with_options
+from dftfd.cli.terminal import computed, say, warn
+from dftfd.cli.verdicts import functionals_of
+from dftfd.errors import InputError, MissingDependencyError
+from dftfd.model.options import ENERGY, OPTIONS, SEARCH, STATE, names
+from dftfd.runtime.files import require_ending, require_picture, write_text
+from dftfd.runtime.notebook import require_new
+from dftfd.runtime.written_numbers import as_real, as_whole, separated
 
 JsonOut = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
 
@@ -284,3 +293,232 @@ def read(
 
     with messages(verbose, debug):
         say(described(file))
+
+
+OF_FITS = [
+    name
+    for name in names(ENERGY, STATE, SEARCH)
+    if OPTIONS[name].on_command and name not in ("xc", "allow_unconverged", "occupations", "smearing")
+]
+
+Names = Annotated[str, typer.Option("--parameters", help="Parameters to fit, separated by commas.")]
+Validation = Annotated[str, typer.Option(help="Set that is held out: the fit ends where it gets no better.")]
+Prior = Annotated[str, typer.Option(help="Standard deviations of the prior around the start: kappa=0.1,mu=0.05.")]
+Bounds = Annotated[str, typer.Option(help="Lowest and highest values: kappa=0.5:0.804.")]
+Record = Annotated[Path | None, typer.Option(help="Record of evaluations, from which an interrupted fit resumes.")]
+Adam = Annotated[float | None, typer.Option(help="Use optax's Adam with this learning rate.")]
+Batch = Annotated[int | None, typer.Option(min=1, help="Reactions in each step of --adam, drawn with --seed.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of the order of the batches.")]
+Fixed = Annotated[
+    str, typer.Option(help="Evaluate energies on the densities of this functional, without further SCFs.")
+]
+Jobs = Annotated[int, typer.Option(help="Number of processes.")]
+Save = Annotated[Path | None, typer.Option(help="Write the fitted functional to this file (.json).")]
+
+
+@app.command()
+@with_options(*OF_FITS, molecule=())
+def fit(
+    xc: Annotated[str, typer.Argument(help="Initial functional, also FILE.py:NAME.")],
+    training: Annotated[str, typer.Argument(help="Set of reactions: its name or file, see `dftfd benchmark`.")],
+    parameters: Names = "",
+    of_molecule=None,
+    of_run=None,
+    validation: Validation = "",
+    only: Annotated[str, typer.Option(help="Subsets of the training set, separated by commas.")] = "",
+    limit: Annotated[int | None, typer.Option(min=1, help="Use only this many of its reactions.")] = None,
+    basis: Annotated[str | None, typer.Option(help="Basis set; default: the set's, else def2-svp.")] = None,
+    prior: Prior = "",
+    bounds: Bounds = "",
+    evaluations: Annotated[int, typer.Option(help="Maximum number of evaluations.")] = 20,
+    adam: Adam = None,
+    batch_size: Batch = None,
+    seed: Seed = 0,
+    record: Record = None,
+    fixed_densities: Fixed = "",
+    jobs: Jobs = 1,
+    save: Save = None,
+    name: Annotated[str, typer.Option(help="Name of the functional that --save writes.")] = "fitted",
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
+    verbose: Verbose = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,
+    debug: Debug = False,
+):
+    """Fit parameters of a functional to reaction energies.
+
+    Each evaluation is self-consistent, and its derivatives are exact.
+    """
+    from dftfd.training.fitting import fit as run_fit
+
+    refuse_existing([save] if save else [], overwrite, ".json")
+    with messages(verbose, debug):
+        found = run_fit(
+            functional_named(xc),
+            _chosen(training, only, limit),
+            parameters=[word.strip() for word in parameters.split(",") if word.strip()],
+            validation=validation or None,
+            basis=basis,
+            prior=_pairs("prior", prior, as_real),
+            bounds=_pairs("bounds", bounds, lambda text: tuple(map(_bound, text.split(":")))),
+            evaluations=evaluations,
+            optimiser=None if adam is None else _adam(adam),
+            batch_size=batch_size,
+            seed=seed,
+            fixed_densities=functional_named(fixed_densities) or None,
+            jobs=jobs,
+            record=record,
+            on_step=(lambda step: None) if quiet else _tell_step,
+            **of_run,
+        )
+    say(found)
+    if not quiet:
+        computed.append(found)
+    if save is not None:
+        found.save(save, name)
+
+
+def _adam(rate):
+    """Adam's rule; InputError for a rate that is none, MissingDependencyError without optax."""
+    if not 0 < rate < float("inf"):
+        raise InputError(f"--adam {rate}: a positive learning rate expected, such as 0.01.")
+    try:
+        import optax
+    except ImportError as error:
+        raise MissingDependencyError("--adam needs Optax: pip install 'dftfd[learned]'.") from error
+    return optax.adam(rate)
+
+
+def _chosen(training, only, limit):
+    """The training set, or a part of it."""
+    from dftfd.benchmarks import read_set
+
+    if not only and limit is None:
+        return training
+    found = read_set(training)
+    subsets = [word.strip() for word in only.split(",") if word.strip()]
+    found = found.only(subsets) if subsets else found
+    return found if limit is None else found.sample(limit, 0)
+
+
+def _pairs(option, words, read) -> dict[str, Any]:
+    """{name: value} of 'a=1,b=2'; InputError where it is not that."""
+    pairs = {}
+    for word in filter(None, words.split(",")):
+        name, _, value = word.partition("=")
+        if name.strip() in pairs:
+            raise InputError(f"--{option} {words!r}: {name.strip()} is there twice; give each once.")
+        try:
+            pairs[name.strip()] = read(value)
+        except ValueError as error:
+            raise InputError(f"--{option} {word!r}: NAME=NUMBER expected (of bounds NAME=LOWEST:HIGHEST).") from error
+    return pairs
+
+
+def _bound(word):
+    return float(word) if word.lstrip("+-") == "inf" else as_real(word)
+
+
+def _tell_step(step):
+    of = lambda what, error: "" if error is None else f", {what} {error:.3f} kcal/mol"
+    better = ", no better" if step.accepted is False else ""
+    print(
+        f"{step.number:4d}: loss {step.loss:.6g}{of('training', step.training)}"
+        f"{of('held out', step.validation)}{better}",
+        flush=True,
+    )
+
+
+OF_INVERSIONS = "grid_level", "linear_dependence", "max_memory"
+
+WaveFunction = Annotated[str, typer.Option(help="Wave function that has the density: mp2, ccsd, casscf or fci.")]
+Active = Annotated[str, typer.Option(help="Electrons and orbitals of casscf: 6,6.")]
+Method = Annotated[str, typer.Option(help="wu-yang, zhao-morrison-parr or one-orbital.")]
+Reference = Annotated[str, typer.Option(help="What the potential begins with: fermi-amaldi, or an LDA or GGA.")]
+Functions = Annotated[str, typer.Option(help="Functions of the potential: even-tempered, orbitals, or a basis set.")]
+Smoothing = Annotated[float | None, typer.Option(help="Weight of smoothness; default: as much as density_tol allows.")]
+Tolerance = Annotated[
+    float | None, typer.Option("--density-tol", help="Largest allowed error of the density, per electron.")
+]
+Homo = Annotated[float | None, typer.Option(help="Energy of the highest orbital [hartree]; default: 0 far away.")]
+Plot = Annotated[Path | None, typer.Option(help="Draw the potential along a line (needs plots).")]
+TwoAtoms = Annotated[str, typer.Option(help="Two atoms on that line, from 0.")]
+Compare = Annotated[str, typer.Option(help="Functionals whose potentials are drawn too, separated by commas.")]
+
+
+@app.command()
+@with_options(*OF_INVERSIONS)
+def invert(
+    file: File,
+    of_molecule,
+    of_run,
+    target: WaveFunction = "",
+    active: Active = "",
+    method: Method = "wu-yang",
+    reference: Reference = "fermi-amaldi",
+    potential_basis: Functions = "even-tempered",
+    smoothing: Smoothing = None,
+    density_tol: Tolerance = None,
+    homo: Homo = None,
+    output: Annotated[Path | None, typer.Option(help="Write it to this HDF5 file.")] = None,
+    plot: Plot = None,
+    atoms: TwoAtoms = "0,1",
+    compare: Compare = "",
+    density_fit: Annotated[bool, typer.Option("--density-fit", help="Fit the Coulomb integrals.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Find the exchange-correlation potential of a density.
+
+    FILE is a result, .h5, whose density it is, or a molecule with --target, a wave function that PySCF computes.
+    """
+    from dftfd.system.molecule import molecule
+    from dftfd.training.inversion import invert as run_inversion
+
+    if output is not None:
+        require_ending(output, ".h5")
+    for path in filter(None, (output, plot)):
+        require_new(path, overwrite)
+    if plot is not None:
+        require_picture(plot)
+    line, others = _numbers("atoms", atoms), functionals_of(compare)
+    with messages(verbose, debug):
+        if bool(target) == file.lower().endswith(".h5"):
+            raise InputError("give a result, FILE.h5, or a molecule with --target: mp2, ccsd, casscf or fci.")
+        if target:
+            density, system = target, molecule(file, **of_molecule)
+        else:
+            density, system, of_run = _of_result(file, of_run)
+        with progress_of(system) as progress, at_work("inverting"):
+            found = run_inversion(
+                system,
+                density,
+                method=method,
+                reference=functional_named(reference),
+                potential_basis=potential_basis,
+                smoothing=smoothing,
+                density_tol=density_tol,
+                homo=homo,
+                active=_numbers("active", active) or None,
+                **of_run | {"progress": progress, "density_fit": density_fit},
+            )
+        say(f"\n{found}")
+        if output is not None:
+            found.save(output)
+        if plot is not None:
+            found.plot(plot, line, others)
+
+
+def _of_result(file, of_run):
+    """(result, molecule, options) of a result's file, which brings its grid along."""
+    from dftfd.results.result_file import load_result
+
+    result = load_result(file)
+    return result, result.molecule, {"max_memory": of_run["max_memory"]}
+
+
+def _numbers(option, words) -> tuple[int, ...]:
+    try:
+        return tuple(as_whole(word) for word in separated(words))
+    except ValueError as error:
+        raise InputError(f"--{option} {words!r}: whole numbers between commas expected, such as 6,6.") from error

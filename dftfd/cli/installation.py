@@ -1,16 +1,24 @@
-"""The command doctor: versions, threads, BLAS, memory, kept programs, and what is missing for what.
+"""The commands doctor, get-libxc, cache, list and completion: what is here, what is missing, which names are known.
 
-It has to answer where something is missing or broken, so what it looks at is imported when it looks.
+They have to answer where something is missing or broken, so what they look at is imported when they look.
 """
 
 import importlib
+import importlib.util
 import json
 import os
 import platform
 import re
 import resource
+import shutil
+import sys
+import sysconfig
+import time
 from dataclasses import asdict, dataclass
 from importlib import metadata
+from importlib.metadata import entry_points
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
@@ -18,7 +26,11 @@ from threadpoolctl import threadpool_info
 
 from dftfd.cli.commands import app
 from dftfd.cli.terminal import say
-from dftfd.errors import DftfdError
+from dftfd.errors import DftfdError, FileError, InputError, MissingDependencyError, closest_names
+from dftfd.model.options import OPTIONS
+from dftfd.runtime.child_processes import run_module
+from dftfd.runtime.json_reader import shipped_json
+from dftfd.runtime.libxc_folder import maple_folder
 from dftfd.runtime.memory import available_memory, in_bytes, memory_budget
 from dftfd.runtime.threads import worker_count
 from dftfd.runtime.version import VERSION
@@ -237,3 +249,276 @@ def _cache():
         return Cache(None, 0, 0, 0)
     programs = kept_programs()
     return Cache(str(cache_folder()), len(programs), sum(program.size for program in programs), cache_limit())
+
+
+PACKAGE = "jax-xc==0.0.11"
+SHA256 = "79522318718f98a0cd863be03fd7e37b79840558d1ba7350d2e21368130c9214"
+"""Of its wheel for CPython 3.11, as the Python Package Index publishes it; pip refuses any other file."""
+
+_OF_ANY_WHEEL = ("--python-version", "3.11", "--implementation", "cp", "--abi", "cp311", "--platform")
+_WHEEL = (*_OF_ANY_WHEEL, "manylinux_2_17_x86_64", "--only-binary", ":all:", "--no-deps", "--require-hashes")
+
+
+@app.command("get-libxc")
+def get_libxc():
+    """Fetch libxc's catalogue with pip, on any platform.
+
+    dftfd reads the formulas in jax-xc's wheel, which are plain Python; its compiled part is for Python 3.11 and 3.12 on
+    x86-64 Linux alone and is never loaded. So the wheel serves every Python, without what it asks for. The one wheel
+    whose SHA-256 dftfd knows is taken, wherever pip finds it.
+    """
+    from dftfd.functionals import catalogue, jax_xc_formula
+
+    if not jax_xc_formula.is_installed():
+        _fetch(sysconfig.get_path("purelib"))
+        importlib.invalidate_caches()
+        if not jax_xc_formula.is_installed():
+            raise FileError(f"pip ended without an error, but {PACKAGE} is not in {sysconfig.get_path('purelib')}.")
+    say(f"{len(catalogue.names())} functionals of libxc are served as libxc:NAME; dftfd list shows them.")
+
+
+def _fetch(folder):
+    with TemporaryDirectory() as place:
+        requirements = Path(place) / "requirements.txt"
+        requirements.write_text(f"{PACKAGE} --hash=sha256:{SHA256}\n")
+        asked = ("--target", folder, "--requirement", str(requirements))
+        done = run_module("pip", ["--disable-pip-version-check", "install", "--quiet", *_WHEEL, *asked])
+    if "No module named pip" in done.stderr:
+        raise MissingDependencyError(
+            f"{sys.executable} has no pip, which fetches {PACKAGE}; bring it by python -m ensurepip."
+        )
+    if done.returncode:
+        reason = ([line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["no reason given"])[-1]
+        raise FileError(f"pip did not bring {PACKAGE} to {folder}: {reason.removeprefix('ERROR: ')}")
+
+
+DAY, MB = 86400, 1e6
+
+
+@app.command()
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all of them.")] = False,
+    older_than: Annotated[float | None, typer.Option(help="Remove those unused for this many days.")] = None,
+):
+    """Show or clear the compiled programs kept between runs."""
+    from dftfd.runtime.kept_programs import cache_folder, cache_limit, forget, kept_programs
+
+    if os.environ.get("DFTFD_CACHE_DIR") == "":
+        print("no compiled programs are kept: DFTFD_CACHE_DIR is empty")
+        return
+    if older_than is not None and not older_than >= 0:
+        raise InputError(f"--older-than {older_than:g}: a number of days expected.")
+    if clear or older_than is not None:
+        latest = time.time() - DAY * (older_than or 0)
+        old = [program for program in kept_programs() if clear or program.used < latest]
+        print(f"{len(old)} programs removed, {forget(old) / MB:.0f} MB")
+    programs = kept_programs()
+    size = sum(program.size for program in programs) / MB
+    print(f"{len(programs)} programs, {size:.0f} MB of at most {cache_limit() / MB:.0f} MB, in {cache_folder()}")
+    if programs:
+        print(f"the oldest was last used {(time.time() - programs[0].used) / DAY:.1f} days ago")
+
+
+INDEX = "functionals/index.json"
+FAMILIES = ("LDA", "GGA", "meta-GGA", "nonlocal", "HF")
+KINDS = (
+    "exchange",
+    "correlation",
+    "exchange-correlation",
+    "kinetic energy",
+    "Coulomb energy",
+    "model of the potential",
+)
+
+_ALIASES = {
+    "mgga": "meta-gga",
+    "x": "exchange",
+    "c": "correlation",
+    "xc": "exchange-correlation",
+    "k": "kinetic energy",
+}
+"""Words of libxc's names."""
+
+
+@app.command("list")
+def list_names(
+    pattern: Annotated[str, typer.Argument(help="Show only names that contain this text.")] = "",
+    long: Annotated[bool, typer.Option("--long", help="Show family, kind, year, exact exchange, source.")] = False,
+    family: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(FAMILIES)}.")] = None,
+    kind: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(KINDS)}.")] = None,
+    hybrid: Annotated[
+        bool | None, typer.Option("--hybrid/--no-hybrid", help="Only those with exact exchange, or without.")
+    ] = None,
+    uses: Annotated[str | None, typer.Option(help="Only those that use it: sigma, lapl, tau.")] = None,
+    since: Annotated[int | None, typer.Option(help="Only those published in this year or later.")] = None,
+    json_form: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+):
+    """List the known functionals.
+
+    The library's own, and libxc's under libxc:NAME. Of sources, a combination's own comes first, those of its terms
+    behind it.
+    """
+    family, kind = _known_word("family", family, FAMILIES), _known_word("kind", kind, KINDS)
+    wanted = {
+        name: row
+        for name, row in known_functionals().items()
+        if pattern.lower() in name.lower()
+        and family in (None, row.get("family"))
+        and kind in (None, row.get("kind"))
+        and hybrid in (None, bool(row.get("exact_exchange")) and row.get("family") != "HF")
+        and (uses is None or uses in row.get("uses", ()))
+        and (since is None or row.get("year", 0) >= since)
+    }
+    if json_form:
+        print(json.dumps(wanted, indent=1))
+        return
+    width = max(map(len, wanted), default=0)
+    if not long and sys.stdout.isatty():
+        _print_in_columns([*wanted], width + 2)
+        return
+    for name, row in wanted.items():
+        say(f"{name:{width}}  {_about(row)}".rstrip() if long else name)
+
+
+def _print_in_columns(names, width):
+    """As many beside one another as the terminal has room for, and how many there are."""
+    count = max(1, shutil.get_terminal_size().columns // width)
+    height = -(-len(names) // count)
+    for k in range(height):
+        say("".join(f"{name:{width}}" for name in names[k::height]).rstrip())
+    say(f"\n{len(names)} functionals; `dftfd list WORD` shows fewer, --long more of each")
+
+
+def known_functionals() -> dict[str, dict]:
+    """What is known of each functional that can be asked for, by name: the library's, plug-ins', libxc's."""
+    try:
+        index = shipped_json("dftfd", INDEX)
+    except OSError as error:
+        raise FileError(f"cannot read {INDEX}: {error.strerror}; install dftfd again.") from error
+    plugins = {entry.name.lower(): {"plug-in": entry.value} for entry in entry_points(group="dftfd.functionals")}
+    own = dict(sorted((plugins | index["own"]).items()))
+    rows, has_jax_xc = index["libxc"], importlib.util.find_spec("jax_xc") is not None
+    if maple_folder() is not None:
+        rows = {n: r for n, r in rows.items() if has_jax_xc or n not in index["libxc_without_source"]}
+        rows = dict(sorted((rows | index["libxc_source"]).items()))
+    elif not has_jax_xc:
+        rows = {}
+    return own | {f"libxc:{name}": row for name, row in rows.items()}
+
+
+def _known_word(option, given, known):
+    if given is None:
+        return None
+    found = {word.lower(): word for word in known}.get(_ALIASES.get(given.lower(), given.lower()))
+    if found is None:
+        close = ", ".join(closest_names(given, known))
+        raise InputError(f"--{option} {given!r}: one of {', '.join(known)} expected; the closest are {close}.")
+    return found
+
+
+def _about(row):
+    """One line: family, kind, year, exact exchange, what it uses, sources."""
+    if "plug-in" in row:
+        return f"plug-in {row['plug-in']}"
+    shares = row.get("exact_exchange", ())
+    exchange = " ".join(f"{100 * c:+.4g}%" + (f" beyond 1/{w:g} bohr" if w else "") for w, c in shares)
+    parts = [row["family"], row["kind"], str(row.get("year", "")), f"{exchange} exact exchange" if exchange else ""]
+    parts += [" ".join(f"{100 * c:.4g}%" for c in dict.fromkeys(row["pt2"])) + " PT2"] if row.get("pt2") else []
+    parts += ["nonlocal correlation" if row.get("nonlocal_correlation") else "", "/".join(row.get("uses", ()))]
+    parts += [f"doi:{doi}" for doi in row.get("doi", ())]
+    return ", ".join(part for part in parts if part)
+
+
+# The command completion: what a shell needs to complete commands, options, names of functionals and files.
+#
+# The script is made from the commands themselves, so that it knows what they know. It is plain bash, without a call of
+# dftfd at each key; zsh runs it by its own bashcompinit. Where it has no answer the shell completes names of files.
+
+_ZSH = "autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n"
+SHELLS = {"bash": "", "zsh": _ZSH}
+_OF_FUNCTIONALS = {"xc", "name", "target", "reference", "compare"}
+"""Options and arguments that are names of functionals."""
+
+_FILES_COME_FIRST = {"file", "files"}
+_WORDS = {
+    "shell": " ".join(SHELLS),
+    "basis": "sto-3g 3-21g 6-31g 6-311g cc-pvdz cc-pvtz cc-pvqz aug-cc-pvdz aug-cc-pvtz "
+    "def2-svp def2-svpd def2-tzvp def2-tzvpd def2-tzvpp def2-qzvp def2-qzvpp",
+    "unit": "angstrom bohr",
+    "coordinates": "tric dlc hdlc prim tric-p cart",
+    "xctype": "LDA GGA MGGA",
+    "guess": "minao atom hueckel sap core",
+}
+
+_SCRIPT = """\
+# Completion of dftfd for {shell}. For this shell: eval "$(dftfd completion {shell})"
+{start}_dftfd() {{
+  local cur="${{COMP_WORDS[COMP_CWORD]}}" prev="${{COMP_WORDS[COMP_CWORD-1]}}" command="" options="" i
+  local functionals="{functionals}"
+  COMPREPLY=()
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    if [[ "${{COMP_WORDS[i]}}" != -* ]]; then command="${{COMP_WORDS[i]}}"; break; fi
+  done
+  case "$command" in
+{commands}
+    *) COMPREPLY=($(compgen -W "{names} --help --version" -- "$cur")); return ;;
+  esac
+  if [[ "$cur" == -* ]]; then COMPREPLY=($(compgen -W "$options" -- "$cur")); fi
+}}
+complete -o default -F _dftfd dftfd
+"""
+
+
+@app.command()
+def completion(shell: Annotated[str, typer.Argument(help=f"One of {', '.join(SHELLS)}.")] = "bash"):
+    """Print the shell completion of commands and names.
+
+    For one session: eval "$(dftfd completion bash)". For all: put that line into ~/.bashrc or ~/.zshrc.
+    """
+    if shell not in SHELLS:
+        raise typer.BadParameter(f"{shell!r}: one of {', '.join(SHELLS)} expected.")
+    print(script(shell), end="")
+
+
+def script(shell: str) -> str:
+    """The script for a shell."""
+    group = typer.main.get_command(app)
+    commands = getattr(group, "commands", {})
+    own = [name for name in known_functionals() if ":" not in name]
+    return _SCRIPT.format(
+        shell=shell,
+        start=SHELLS[shell],
+        functionals=" ".join(own),
+        commands="\n".join(_case(name, command) for name, command in commands.items()),
+        names=" ".join(commands),
+    )
+
+
+def _case(name, command):
+    """The branch of one command: its options, and what may follow those that take a value."""
+    options = [p for p in command.params if p.param_type_name == "option"]
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    every = " ".join(flag for p in options for flag in (*p.opts, *p.secondary_opts))
+    lines = [f"    {name})", f'      options="{every} --help"', '      case "$prev" in']
+    by_reply: dict[str, list[str]] = {}
+    for option in options:
+        if not option.is_flag:
+            by_reply.setdefault(_reply(option.name), []).extend(option.opts)
+    lines += [f"        {'|'.join(flags)}) {reply}; return ;;" for reply, flags in by_reply.items()]
+    lines.append("      esac")
+    if arguments and (name := arguments[0].name) not in _FILES_COME_FIRST:
+        lines.append(f'      if [[ "$cur" != -* ]]; then {_reply(name)}; return; fi')
+    return "\n".join([*lines, "      ;;"])
+
+
+def _reply(name) -> str:
+    """What completes the value of an option or argument."""
+    if name in _OF_FUNCTIONALS:
+        return 'COMPREPLY=($(compgen -W "$functionals" -- "$cur") $(compgen -f -X "!*.py" -- "$cur"))'
+    words = _WORDS.get(name) or (_listed(OPTIONS[name].kind.expected) if name in OPTIONS else "")
+    return f'COMPREPLY=($(compgen -W "{words}" -- "$cur"))' if words else ":"
+
+
+def _listed(expected):
+    """The words of "one of 'auto', 'RKS'"."""
+    return " ".join(re.findall(r"'([^']+)'", expected)) if expected.startswith("one of") else ""

@@ -1,14 +1,16 @@
-"""The SCF table on a terminal, growing while the calculation runs."""
+"""What grows on a terminal while a command runs: the SCF table of a calculation, the lines and the bar of a batch."""
 
+import sys
 from contextlib import contextmanager
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from dftfd.cli.terminal import open_displays, wrapped
+from dftfd.cli.terminal import computed, for_terminal, open_displays, say, warn, wrapped
 from dftfd.runtime.plain_text import printable
 from dftfd.runtime.progress import LogProgress
 
@@ -85,3 +87,39 @@ class LiveProgress(LogProgress):
     def _show(self):
         parts = [self._table] if self._table.row_count else []
         self._live.update(Group(*parts, *([self._stage] if self._stage else [])))
+
+
+class BatchDisplay:
+    """A line for each molecule, and below them, on a terminal, the bar."""
+
+    def __init__(self, quiet):
+        self._quiet, self._done = quiet, 0
+        failed, left = TextColumn("{task.fields[failed]} failed"), TextColumn("{task.fields[left]}")
+        columns = (BarColumn(), MofNCompleteColumn(), failed, TimeElapsedColumn(), left)
+        self._bar = Progress(*columns, console=Console(), disable=quiet or not sys.stdout.isatty())
+        self._task = self._bar.add_task("", total=None, failed=0, left="")
+        self._failed = 0
+
+    def __enter__(self):
+        self._bar.start()
+        return self
+
+    def __exit__(self, *error):
+        self._bar.stop()
+        if not self._quiet and error[0] is None:
+            computed.append(self._done)
+
+    def show(self, outcome, total, done=None, left=""):
+        """Tell of an outcome; `done`: how many there are, where they are not counted here, `left`: time, in words."""
+        self._done = self._done + 1 if done is None else done
+        self._failed += outcome.error is not None
+        text = f"{outcome.energy:.10f}" if outcome.error is None else f"FAILED: {outcome.error}"
+        if self._quiet:
+            say(f"{outcome.name} {text}")
+            return
+        self._bar.update(self._task, completed=self._done, total=total, failed=self._failed, left=left)
+        line = f"{self._done:{len(str(total))}d}/{total}  {outcome.name}  {text}  {outcome.seconds:.1f} s"
+        line += f"  {left}" if left and self._bar.disable else ""
+        self._bar.console.print(Text.from_ansi(for_terminal(line, sys.stdout)), highlight=False, soft_wrap=True)
+        for warning in outcome.warnings:
+            warn(f"{outcome.name}: {warning}")

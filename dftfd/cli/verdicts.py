@@ -1,5 +1,7 @@
-"""The commands benchmark and passport: how good functionals are, as tables of errors, and which ones they are."""
+"""The commands benchmark, passport, reaction and audit-code: how good functionals and programs are."""
 
+import json as json_format
+import sys
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -7,7 +9,20 @@ from typing import Annotated, Any
 
 import typer
 
-from dftfd.cli.commands import CHECK_FAILED, Debug, Verbose, app, at_work, messages, refuse, refuse_existing
+from dftfd.cli.commands import (
+    CHECK_FAILED,
+    Debug,
+    Jobs,
+    Overwrite,
+    Scheduler,
+    Verbose,
+    app,
+    at_work,
+    given_options,
+    messages,
+    refuse,
+    refuse_existing,
+)
 from dftfd.cli.option_types import functional_named, with_options
 from dftfd.cli.terminal import say
 from dftfd.errors import InputError, NotConvergedError
@@ -39,7 +54,6 @@ Density = Annotated[
 Record = Annotated[
     Path | None, typer.Option(help="Record of results, one line of JSON each; recorded ones are not computed again.")
 ]
-Scheduler = Annotated[str, typer.Option(help="Address of a Dask scheduler, tcp://host:8786.")]
 Csv = Annotated[Path | None, typer.Option(help="Write the table of errors to this file.")]
 Json = Annotated[Path | None, typer.Option(help="Write all results to this file (JSON).")]
 Latex = Annotated[Path | None, typer.Option(help="Write the table for LaTeX to this file.")]
@@ -93,7 +107,8 @@ def benchmark(
     if name == TOTALS:
         refused = {"only": only, "density": density, "latex": latex, "html": html, "dry_run": dry_run} | of_molecule
         refuse([key for key, value in refused.items() if value], refused, "does not go with total energies")
-        asked, of_set = {key: value for key, value in of_run.items() if _is_given(context, key)}, {}
+        given = given_options(context)
+        asked, of_set = {key: value for key, value in of_run.items() if key in given}, {}
     else:
         asked = of_run
     with messages(verbose, debug):
@@ -113,11 +128,11 @@ def _computed(name, functionals, scheduler, quiet, options) -> Any:
     from dftfd.batch.cluster import cluster_client
     from dftfd.benchmarks import benchmark as run_benchmark
     from dftfd.benchmarks import compare_totals
-    from dftfd.cli.batches import Display
+    from dftfd.cli.live import BatchDisplay
 
     functionals = [functional_named(one) for one in functionals]
-    with cluster_client(scheduler) if scheduler else nullcontext() as client, Display(quiet) as display:
-        options |= {"client": client, "on_step": _say_nothing if quiet else partial(tell_step, display)}
+    with cluster_client(scheduler) if scheduler else nullcontext() as client, BatchDisplay(quiet) as display:
+        options |= {"client": client, "on_step": (lambda step: None) if quiet else partial(tell_step, display)}
         if name == TOTALS:
             return compare_totals(xc=functionals, **options)
         return run_benchmark(name, functionals, **options)
@@ -165,11 +180,6 @@ def passport(
         raise typer.Exit(CHECK_FAILED)
 
 
-def _is_given(context, key) -> bool:
-    source = context.get_parameter_source(key)
-    return source is not None and source.name == "COMMANDLINE"
-
-
 def functionals_of(words: str) -> list[str]:
     """Names between commas; between semicolons where there is one, since 'lda,vwn' is one name. Brackets stay whole."""
     from dftfd.functionals.names import split_outside
@@ -181,10 +191,6 @@ def functionals_of(words: str) -> list[str]:
 
 def _words(text):
     return [word.strip() for word in text.split(",") if word.strip()]
-
-
-def _say_nothing(step):
-    pass
 
 
 def tell_step(display, step):
@@ -204,3 +210,142 @@ def _outputs(given, overwrite):
     for path, ending in outputs.items():
         refuse_existing([path], overwrite, ending)
     return outputs
+
+
+Equation = Annotated[
+    list[str],
+    typer.Argument(
+        help="'2 a.xyz + b.xyz -> c.xyz', in quotes, with blanks around + and ->. Species are files (no2.xyz:0,2 with "
+        "charge and multiplicity), 'smiles:O', names of --species, H+ or e-."
+    ),
+]
+GAS = {"temperature", "pressure", "quasi_harmonic"}
+
+
+@app.command()
+@with_options("xc", *OFFERED, molecule=("basis", "unit", "cartesian"))
+def reaction(
+    context: typer.Context,
+    equation: Equation,
+    of_molecule,
+    of_run,
+    species: Annotated[
+        list[str] | None, typer.Option(help="NAME=SOURCE: what a name of the equation stands for. May be repeated.")
+    ] = None,
+    optimize: Annotated[bool, typer.Option("--optimize", help="Optimise the geometries first.")] = False,
+    max_steps: Annotated[int, typer.Option(help="Maximum number of steps of --optimize.")] = 100,
+    thermo: Annotated[bool, typer.Option("--thermo", help="Enthalpy and Gibbs energy, from frequencies.")] = False,
+    temperature: Annotated[float, typer.Option(help="Temperature of --thermo [K].")] = 298.15,
+    pressure: Annotated[float, typer.Option(help="Pressure of --thermo [Pa].")] = 101325.0,
+    quasi_harmonic: Annotated[
+        str | None, typer.Option(help="Entropy of modes below 100 cm^-1: grimme or truhlar.")
+    ] = None,
+    output: Annotated[list[Path] | None, typer.Option(help="Write a file; .json .html .h5. May be repeated.")] = None,
+    overwrite: Overwrite = False,
+    jobs: Jobs = 1,
+    record: Annotated[
+        Path | None, typer.Option(help="Record of finished species, which are not computed again.")
+    ] = None,
+    scheduler: Scheduler = "",
+    verbose: Verbose = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the energy in kcal/mol only.")] = False,
+    debug: Debug = False,
+):
+    """Compute the energy of a reaction.
+
+    With --optimize at optimised geometries, with --thermo as Gibbs energy too.
+    """
+    from dftfd.batch.cluster import cluster_client
+    from dftfd.benchmarks.reaction_energy import check_output
+    from dftfd.benchmarks.reaction_energy import reaction as compute
+    from dftfd.cli.live import BatchDisplay
+
+    given = given_options(context)
+    refuse(given, set() if thermo else GAS, "is of a Gibbs energy; give --thermo, too")
+    refuse(given, set() if optimize else {"max_steps"}, "is of an optimisation; give --optimize, too")
+    for path in output or ():
+        check_output(path)
+    refuse_existing(output or (), overwrite)
+    wanted: dict[str, Any] = {"optimize": optimize, "max_steps": max_steps, "thermo": thermo, "jobs": jobs}
+    wanted |= {"temperature": temperature, "pressure": pressure, "quasi_harmonic": quasi_harmonic, "record": record}
+    wanted |= {"species": _pairs(species or ()), "molecule_options": of_molecule}
+    with messages(verbose, debug), cluster_client(scheduler) if scheduler else nullcontext() as client:
+        with BatchDisplay(quiet) as display:
+            tell = (lambda step: None) if quiet else (lambda step: tell_step(display, step))
+            found = compute(" ".join(equation), **of_run, **wanted, client=client, on_step=tell)
+    for path in output or ():
+        found.write(path)
+    say(f"{found.energy_kcal:.6f}" if quiet and not found.failed else f"\n{found}")
+    if found.failed:
+        raise typer.Exit(NotConvergedError.exit_code)
+
+
+def _pairs(words):
+    """{name: source} of 'NAME=SOURCE'."""
+    pairs = dict(word.partition("=")[::2] for word in words)
+    if len(pairs) < len(words):
+        raise InputError("--species names a species twice; give each once.")
+    if wrong := next((name for name, source in pairs.items() if not name.strip() or not source), None):
+        raise InputError(f"--species {wrong}: NAME=SOURCE expected, as in H2=h2.xyz.")
+    return pairs
+
+
+@app.command()
+def audit_code(
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="dftfd; psi4; nwchem; FILE.toml, an executable with its input; qcengine:PROGRAM:METHOD:BASIS; or "
+            "FILE.py:NAME, module:NAME of an ASE calculator, of code that makes one, of code Mole -> mean field of "
+            "PySCF, or of a target (docs/audit_code.md). FILE.py is executed."
+        ),
+    ],
+    molecule: Annotated[
+        list[str] | None,
+        typer.Option(help="water, NH2, coordinates or an xyz file, may be repeated; default: water and NH2."),
+    ] = None,
+    check: Annotated[list[str] | None, typer.Option(help="A check, may be repeated; default: all.")] = None,
+    basis: Annotated[str | None, typer.Option(help="Basis set, where the target takes one.")] = None,
+    xc: Annotated[
+        str | None, typer.Option(help="Functional of dftfd (default: pbe), method of psi4, nwchem, FILE.toml.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")] = False,
+    output: Annotated[
+        list[Path] | None, typer.Option(help="Write the audit to this file, .json or .html; may be repeated.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace output files.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
+):
+    """Compare the forces of another program with its energies.
+
+    Forces, Hessians, dipoles against differences, sums, symmetry, equivalent inputs; exit code 1 where they disagree.
+    """
+    from dftfd.interop.asked_program import ProgramTarget
+    from dftfd.verify.code_audit import as_target
+    from dftfd.verify.code_audit import audit_code as audit
+    from dftfd.verify.code_own import OwnTarget
+
+    refuse_existing(output or [], overwrite, ".json", ".html")
+    with messages(verbose, debug):
+        asked = OwnTarget(functional_named(xc)) if xc is not None and target == "dftfd" else as_target(target)
+        if isinstance(asked, ProgramTarget) and xc is not None:
+            asked = asked.of("method", xc)
+        elif xc is not None and target != "dftfd":
+            raise InputError("--xc is for dftfd, psi4, nwchem and FILE.toml; other targets have their own methods.")
+        if basis is not None:
+            asked = asked.in_basis(basis)
+        report = audit(asked, molecule or None, check or None, None if quiet else _tell_line)
+    for path in output or ():
+        report.write(path)
+    if json:
+        print(json_format.dumps(report.to_json(), indent=1))
+    else:
+        say(report)
+    if not report.passed:
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _tell_line(line):
+    print(f"dftfd: {line}", file=sys.stderr, flush=True)
