@@ -194,6 +194,9 @@ def test_worker_count_follows_the_environment(monkeypatch):
     """OMP_NUM_THREADS wins; nonsense is refused by name."""
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert worker_count() == 3
+    monkeypatch.setenv("OMP_NUM_THREADS", "99999")
+    with pytest.raises(InputError, match="is more than the"):  # OpenMP crashed
+        worker_count()
     monkeypatch.setenv("OMP_NUM_THREADS", "many")
     with pytest.raises(InputError, match="many"):
         worker_count()

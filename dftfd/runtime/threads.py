@@ -21,14 +21,21 @@ from dftfd.errors import InputError
 
 Result = TypeVar("Result")
 
+MOST_THREADS = 1024
+"""More than any machine has cores; OpenMP crashes where the system has no room for so many."""
+
 
 def worker_count() -> int:
     """Number of worker threads: OMP_NUM_THREADS where it is set, else the cores this process may use."""
     requested = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if not requested:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if not requested.isdecimal() or int(requested) < 1:
+    if not requested.isdecimal() or len(requested) > 9 or int(requested) < 1:
         raise InputError(f"OMP_NUM_THREADS={requested!r} is not a number of threads; expected a positive integer.")
+    if int(requested) > (most := max(MOST_THREADS, os.cpu_count() or 1)):
+        raise InputError(
+            f"OMP_NUM_THREADS={requested} is more than the {most} threads that dftfd starts; give a smaller number."
+        )
     return int(requested)
 
 
