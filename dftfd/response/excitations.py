@@ -54,6 +54,13 @@ DEGENERATE = 1e-7
 SAME = 0.7
 """Overlap of a root with itself, converged further."""
 
+NM = 45.56335252767
+"""Wavelength [nm] of one hartree."""
+MOLAR_ABSORPTION = 1054.95
+"""L mol^-1 cm^-1 of an absorption of 1 / hartree:  int epsilon dk = f N_A e^2 / (4 ln(10) epsilon_0 m_e c^2)."""
+TICKS = (2000, 1000, 700, 500, 400, 350, 300, 250, 220, 200, 180, 160, 140, 120, 110, 100, 90, 80, 70, 60, 50, 40, 30)
+"""Wavelengths [nm] that are marked in a picture."""
+
 MAX_PRODUCTS_PER_ROOT = 60
 NOISE, SEED = 1e-3, 5
 FORMAT = 1
@@ -232,12 +239,21 @@ class Excitations(ShownAsText):
 
 
 def draw_spectrum(axes, excitations: Excitations, width: float = 0.01) -> None:
-    """Absorption of Gaussians of this full width at half maximum [hartree], and lines, on Matplotlib's axes."""
+    """Molar absorption of Gaussians of this full width at half maximum [hartree] over eV and nm; lines of height f."""
     energies = excitations.energies
     x = np.linspace(max(0.0, energies.min() - 4 * width), energies.max() + 4 * width, 800)
-    axes.plot(x * HARTREE_IN_EV, excitations.spectrum(x, width) / HARTREE_IN_EV)
-    axes.vlines(energies * HARTREE_IN_EV, 0.0, excitations.oscillator_strengths, color="0.4", lw=1)
-    axes.set(xlabel="energy / eV", ylabel="f, and absorption / eV$^{-1}$", title=excitations.what)
+    axes.plot(x * HARTREE_IN_EV, MOLAR_ABSORPTION * excitations.spectrum(x, width))
+    axes.set(xlabel="energy / eV", ylabel="absorption / L mol$^{-1}$ cm$^{-1}$", title=excitations.what, ylim=(0, None))
+    strengths = axes.twinx()
+    strengths.vlines(energies * HARTREE_IN_EV, 0.0, excitations.oscillator_strengths, color="0.4", lw=1)
+    strengths.set(ylabel="oscillator strength (lines)", ylim=(0, None))
+    ticks: list[int] = []
+    for nm in TICKS:
+        if x[0] <= NM / nm <= x[-1] and (not ticks or NM / nm - NM / ticks[-1] > 0.06 * (x[-1] - x[0])):
+            ticks.append(nm)
+    above = axes.secondary_xaxis("top")
+    above.set_xticks([NM / nm * HARTREE_IN_EV for nm in ticks], labels=[str(nm) for nm in ticks])
+    above.set_xlabel("wavelength / nm")
 
 
 PER_SPIN, TEXT = ("X", "Y", "occupied", "virtual"), ("spin", "tda", "what", "solvation")
@@ -410,7 +426,7 @@ def _lumo(k):
 
 def wavelengths(energies) -> np.ndarray:
     """Of light of energies [hartree], in nm; NaN where there is hardly any."""
-    return 45.56335252767 / np.where(energies > 1e-3, energies, np.nan)
+    return NM / np.where(energies > 1e-3, energies, np.nan)
 
 
 class SpinFlip:
