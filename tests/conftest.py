@@ -5,12 +5,10 @@ import os
 import shutil
 import signal
 import sys
-import threading
 from importlib.metadata import version
 
 import jax
 import pytest
-from jax._src.interpreters import mlir
 from pyscf import gto
 from pyscf.dft import gen_grid
 from pyscf.scf import hf as pyscf_hf
@@ -36,25 +34,12 @@ if os.environ.get("DFTFD_QUICK_PROGRAMS"):
     newer = ("0.11", "0.12")  # which end at the name of an option that they do not know
     emitters = "" if version("jaxlib").startswith(newer) else " --xla_cpu_use_fusion_emitters=false"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {QUICK_PROGRAMS}{emitters}"
-    # JAX makes an MLIR context for each of eight thousand programs, in 3 ms. One serves a thread, but not for a program
-    # that is compiled while another is made: its copy would stand inside the other
-    new_context, own = mlir.make_ir_context, threading.local()
-
-    def context():
-        if mlir.ir.Context.current is not None:
-            return new_context()
-        own.context = getattr(own, "context", None) or new_context()
-        return own.context
-
-    mlir.make_ir_context = context
 pytest_plugins = ["tests.ledger", "tests.budgets", "tests.order"]
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # thousands of small programs, at every run
 pyscf_hf.MUTE_CHKFILE = True  # its temporary checkpoint files are closed by the garbage collector only, with a warning
-gc.set_threshold(
-    50_000, 50, 100
-)  # tracing makes millions of objects that go by themselves; looking for others is a tenth
+gc.set_threshold(50_000, 50, 100)  # tracing makes millions of objects that go by themselves
 signal.signal(signal.SIGINT, signal.default_int_handler)  # which shells turn off for what runs in the background
 # PySCF takes other paths when the process holds more than this, as it does after thousands of compiled programs
 gto.Mole.max_memory = 10**6  # MB
