@@ -88,7 +88,7 @@ def _reactions(file, subset, folder) -> list[Reaction]:
             pairs = zip(names, map(as_real, match[2].split()), strict=True)
             reactions.append(Reaction(str(len(reactions) + 1), subset, _summed(pairs), as_real(match[3])))
         except ValueError as error:
-            raise FileError(f"{file}, line {number}: {len(names)} molecules, no reaction ({error}).") from error
+            raise FileError(f"{file}, line {number}: {len(names)} molecules, not a reaction ({error}).") from error
     if not reactions:
         raise FileError(f"{file} holds no reactions; expected lines {_EXPECTED}.")
     return reactions

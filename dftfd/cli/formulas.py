@@ -196,7 +196,7 @@ def workbench(
     verbose: Verbose = False,
     debug: Debug = False,
 ):
-    """Write a page with sliders for the parameters of a functional.
+    """Write a page with sliders for parameters.
 
     There it is evaluated while parameters are moved; the page needs no network.
     """
