@@ -24,8 +24,9 @@ from jax import lax
 from dftfd.autofd.scalar import reader
 from dftfd.autofd.scalar.derive import with_all_derivatives, with_forward_derivative, with_gradient
 from dftfd.autofd.scalar.on_jax import run, run_in_one_loop
+from dftfd.autofd.scalar.on_mpmath import OnMpmath
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
-from dftfd.autofd.scalar.on_objects import OnMpmath, SympyAlgebra
+from dftfd.autofd.scalar.on_objects import SympyAlgebra
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import point_program, scalar_program, symbolic_program
 from dftfd.autofd.transforms.taylor_mode import Series, run_series

@@ -137,6 +137,24 @@ def test_strict_checkers_pass_a_users_script(checker, tmp_path):
     assert not said and ("0 errors" in run.stdout or "Success" in run.stdout or checker == "mypy"), run.stdout
 
 
+EXTRAS = (
+    "mpmath sympy flint matplotlib basis_set_exchange ase geometric dask distributed rdkit equinox optax dispersion"
+)
+NEED_MPMATH = {"check", "prove", "load_proof", "export"}
+
+
+def test_the_package_is_imported_without_its_extras():
+    """Every public name but those that compute in extended precision."""
+    code = (
+        "import sys\n"
+        f"sys.modules.update(dict.fromkeys({EXTRAS.split()!r}))\n"
+        "import dftfd, dftfd.cli.commands, dftfd.cli.nuclei, dftfd.cli.electrons\n"
+        f"[getattr(dftfd, name) for name in dftfd._PUBLIC if name not in {NEED_MPMATH!r}]\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
 @pytest.mark.slow  # 3 s, a process that compiles
 def test_calculations_do_without_mpmath():
     """Energies, forces and functionals need no mpmath; a comparison with libxc does, and says which extra has it."""

@@ -12,8 +12,9 @@ import pytest
 from dftfd.autofd import derivatives_along
 from dftfd.autofd.scalar.derive import with_gradient
 from dftfd.autofd.scalar.on_jax import run, run_in_one_loop
+from dftfd.autofd.scalar.on_mpmath import OnMpmath
 from dftfd.autofd.scalar.on_numpy import exactly, run_on_numpy
-from dftfd.autofd.scalar.on_objects import OnMpmath, SympyAlgebra
+from dftfd.autofd.scalar.on_objects import SympyAlgebra
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import point_program, symbolic_program
 from dftfd.autofd.scalar.vocabulary import ELEMENTWISE

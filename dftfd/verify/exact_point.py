@@ -6,7 +6,7 @@ ln r_s are central differences with a step of 1e-30, whose error is the square o
 
 import math
 
-from dftfd.autofd.scalar.on_objects import mpmath as mpmath
+from dftfd.autofd.scalar.on_mpmath import mpmath as mpmath
 from dftfd.functionals.base import Functional
 from dftfd.verify.extended import DIGITS, STEP, ExtendedEnergy
 from dftfd.verify.local_conditions import FAR, part_of

@@ -13,8 +13,8 @@ decides where libxc and dftfd differ.
 import itertools
 import math
 
-from dftfd.autofd.scalar.on_objects import OnMpmath
-from dftfd.autofd.scalar.on_objects import mpmath as mpmath
+from dftfd.autofd.scalar.on_mpmath import OnMpmath
+from dftfd.autofd.scalar.on_mpmath import mpmath as mpmath
 from dftfd.autofd.scalar.program import ScalarProgram, evaluate
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional

@@ -32,8 +32,8 @@ import mpmath
 import numpy as np
 
 import dftfd
+from dftfd.autofd.scalar.on_mpmath import OnMpmath
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
-from dftfd.autofd.scalar.on_objects import OnMpmath
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import exact_program
 from dftfd.errors import DftfdError

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import dftfd
-from dftfd.autofd.scalar.on_objects import mpmath
+from dftfd.autofd.scalar.on_mpmath import mpmath
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.errors import DftfdError
 from dftfd.verify.enclosures import Boxes, Dual, OnSeries

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dftfd.autofd.scalar.on_objects import mpmath
+from dftfd.autofd.scalar.on_mpmath import mpmath
 from dftfd.errors import DftfdError, UnsupportedError
 from dftfd.functionals.registry import get_functional
 from dftfd.interop import libxc
