@@ -173,3 +173,11 @@ def test_the_page_in_a_browser(browser, tmp_path, capsys):
     assert all(f"{w * 27.21138602:.4f}" in opened.locator("main").inner_text() for w in found.energies)
     problems = axe.Axe().run(opened)
     assert not told and problems.violations_count == 0, (told, problems.generate_report())
+
+
+def test_excitations_of_another_molecule_of_one_size_are_refused():
+    """Those of helium in two functions went with hydrogen in two."""
+    helium = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), "hf", grid_level=0)
+    hydrogen = dftfd.run_scf(dftfd.molecule("H 0 0 0; H 0 0 0.74", basis="sto-3g"), "hf", grid_level=0)
+    with pytest.raises(InputError, match="they begin at other orbitals"):
+        hydrogen.view(helium.excitations(1))

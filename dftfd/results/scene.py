@@ -89,12 +89,20 @@ def molecule_scene(symbols, coordinates, words: str, margin: float = 1.0) -> dic
     return {"atoms": atoms, "bonds": joined.tolist(), "fields": [], "margin": margin, "words": words}
 
 
+def _begin_at(result, excitations) -> bool:
+    """Whether the occupied orbitals are those of the result, up to rotations and the SCF's threshold."""
+    P = result.density_matrix * len(result.density_matrix) / 2  # spin-flip excitations begin at alpha's alone
+    return all(any(np.allclose(C @ C.T, P_s, atol=1e-3) for P_s in P) for C in excitations.occupied)
+
+
 def result_scene(result, excitations=None) -> dict:
     """Of a result: its molecule, and the fields that its density and its excitations have."""
     molecule = result.molecule
     if excitations is not None and len(excitations.occupied[0]) != result.mo_coeff.shape[1]:
         found = f"{len(excitations.occupied[0])} basis functions, the result has {result.mo_coeff.shape[1]}"
         raise InputError(f"excitations of {excitations.what}: they have {found}; give those of this result.")
+    if excitations is not None and not _begin_at(result, excitations):
+        raise InputError(f"excitations of {excitations.what}: they begin at other orbitals; give those of this result.")
     real = [a for a in range(molecule.n_atoms) if not molecule.ghost[a]]
     symbols, positions = [molecule.symbols[a] for a in real], molecule.coordinates[real]
     scene = molecule_scene(symbols, positions, f"{molecule.formula}, balls and sticks", 1.5)
