@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from pyscf import gto
 
 from dftfd import benchmark, get_functional, interaction_energy, molecule, scan
 from dftfd.batch.entries import read_entries
@@ -220,6 +221,12 @@ def test_numbers_in_another_unit_or_order_warn(options, words):
         warn_about_sizes(Options(xc="pbe", **options), beside_ghost)
     usual = {"smearing": 0.01, "electric_field": [0, 0, 0.01], "point_charges": [[-1, 0, 0, 4 / 0.529]]}
     warn_about_sizes(Options(xc="pbe", **usual), beside_ghost)
+
+
+def test_a_fractional_charge_of_a_mole_is_refused():
+    """PySCF rounds the number of electrons, and the molecule was neutral."""
+    with pytest.raises(InputError, match="Mole has charge=0.5; a whole number expected"):
+        molecule(gto.M(atom="H 0 0 0; F 0 0 0.92", basis="sto3g", charge=0.5, verbose=0))
 
 
 def test_a_whole_mass_is_a_mass_number():

@@ -163,6 +163,9 @@ def _refuse_unsupported(mole):
         raise UnsupportedError(f"{type(mole).__name__} is not a molecule; periodic cells are not supported.")
     if not mole._built:
         raise InputError("this PySCF Mole has not been built; call mole.build() first.")
+    for field in ("charge", "spin"):
+        if (value := getattr(mole, field)) != int(value):
+            raise InputError(f"this PySCF Mole has {field}={value}; a whole number expected.")
     for field in ("pseudo", "nucmod"):
         if getattr(mole, field, None):
             raise UnsupportedError(f"this PySCF Mole sets {field!r}, which dftfd cannot carry over.")
