@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pyscf import gto
 
-from dftfd import benchmark, get_functional, interaction_energy, molecule, scan
+from dftfd import benchmark, get_functional, interaction_energy, molecule, run_scf, scan
 from dftfd.batch.entries import read_entries
 from dftfd.benchmarks.reactions import read_document
 from dftfd.errors import InputError, InputWarning
@@ -227,6 +227,21 @@ def test_a_fractional_charge_of_a_mole_is_refused():
     """PySCF rounds the number of electrons, and the molecule was neutral."""
     with pytest.raises(InputError, match="Mole has charge=0.5; a whole number expected"):
         molecule(gto.M(atom="H 0 0 0; F 0 0 0.92", basis="sto3g", charge=0.5, verbose=0))
+
+
+def test_orbitals_of_other_atoms_are_not_followed():
+    """H Li has as many functions as Li H, and the state followed was 6.5 hartree above."""
+    guess = run_scf(molecule("Li 0 0 0; H 0 0 1.6", "sto-3g"), "hf")
+    with pytest.raises(InputError, match="in the same basis set"):
+        other = molecule("H 0 0 0; Li 0 0 1.6", "sto-3g")
+        run_scf(other, "hf", guess=guess, follow_orbitals=True, occupations=[2, 2])
+
+
+def test_spin_flips_need_more_alpha_electrons():
+    """From spin=-2 alpha electrons went to beta all the same, to states of higher spin."""
+    result = run_scf(molecule("H 0 0 0; H 0 0 3", "sto-3g", spin=-2), "hf")
+    with pytest.raises(InputError, match="give the high spin a positive spin"):
+        result.excitations(1, spin="flip")
 
 
 def test_a_whole_mass_is_a_mass_number():

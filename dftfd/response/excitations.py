@@ -453,6 +453,8 @@ class SpinFlip:
         supports.require("spin flips", result.functional, result.features)
         if len(result.mo_occ) == 1 or not set(np.unique(result.mo_occ)) <= {0.0, 1.0}:
             raise InputError("spin-flip excitations begin at UKS or ROKS with full and empty orbitals.")
+        if result.mo_occ[0].sum() < result.mo_occ[1].sum():
+            raise InputError("spin-flip excitations turn alpha electrons to beta; give the high spin a positive spin.")
         ingredients = calculation.build(progress)
         problem = ingredients.problem(Aufbau(calculation.n_occupied, calculation.capacity))
         P = result.density_matrix

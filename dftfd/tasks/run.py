@@ -145,7 +145,7 @@ def _begun(calculation: Calculation, options: Options) -> tuple[Options, Any, Sn
     refuse_frozen_core(calculation, options)
     guess = checked_guess(options.guess, calculation)
     require_broken_symmetry(options.broken_symmetry, calculation)
-    if options.follow_orbitals and (not isinstance(guess, SCFResult) or occupations is None):
+    if options.follow_orbitals and (occupations is None or not _in_same_basis(guess, calculation.molecule)):
         raise InputError(NOTHING_TO_FOLLOW)
     refuse_part(options.xc, calculation.functional)
     warn_about_functional(options.xc, calculation.functional, calculation.grid)
@@ -231,6 +231,12 @@ def _versions():
         except metadata.PackageNotFoundError:  # jax-xc, which has wheels for some platforms only
             continue
     return tuple(found)
+
+
+def _in_same_basis(guess, molecule: Molecule) -> bool:
+    """Whether a guess is a result of the same atoms in the same basis set, wherever they are."""
+    same = ("symbols", "atom_basis", "cartesian")
+    return isinstance(guess, SCFResult) and all(getattr(guess.molecule, n) == getattr(molecule, n) for n in same)
 
 
 def _occupier(ingredients: Ingredients, options: Options, guess):
