@@ -610,3 +610,11 @@ def test_what_an_array_held_before_does_not_matter():
         found.append(out)
     np.testing.assert_array_equal(*found)
     np.testing.assert_allclose(found[0][-1], np.einsum("iqp,iqp->p", phi[1:], chi[1:]), rtol=1e-14)
+
+
+@pytest.mark.filterwarnings("ignore:An ill-conditioned matrix")
+def test_excitations_of_a_degenerate_state_are_refused_in_words():
+    """OH: turning its hole about the axis costs nothing, and the square root of a number below zero was taken."""
+    radical = dftfd.molecule("H 0 0 0; O 0 0 1", basis="sto-3g", spin=1)
+    with pytest.raises(UnsupportedError, match="of zero as in a degenerate state"):
+        dftfd.run_scf(radical, "hf", grid_level=0).excitations(2)

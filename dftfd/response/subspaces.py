@@ -151,6 +151,8 @@ class _Pair:
             squares, a = scipy.linalg.eigh(inverse, H, subset_by_index=(m - min(n, m), m - 1))
         except np.linalg.LinAlgError as error:
             raise _unstable() from error
+        if not np.all(squares > 0):
+            raise _unstable()
         values, a = 1.0 / np.sqrt(squares[::-1]), a[:, ::-1]
         a = a * np.sqrt(values)
         R, MR, w = a.T @ U.V, a.T @ U.products, values[:, None]
@@ -200,8 +202,9 @@ def _divided(x, y, least):
 
 def _unstable():
     return UnsupportedError(
-        "the ground state is not a minimum: the Hessian of its orbitals has a negative eigenvalue, so excitation "
-        "energies are not real. Continue from result.stability().guess, or use tda=True."
+        "the ground state is not a minimum: the Hessian of its orbitals has an eigenvalue below zero, or "
+        "of zero as in a degenerate state, so excitation energies are not real. Continue from "
+        "result.stability().guess, or use tda=True."
     )
 
 
