@@ -25,7 +25,7 @@ from dftfd.functionals.common import (
     weizsaecker_kinetic_energy,
     wigner_seitz_radius,
 )
-from dftfd.functionals.numerics import admissible_tau, presence
+from dftfd.functionals.numerics import SPIN_FLOOR, admissible_tau, presence
 from dftfd.functionals.pbe import BETA, correlation_gradient_squared, gradient_correction
 from dftfd.functionals.registry import functional, register
 
@@ -107,7 +107,9 @@ def _correlation(rho, tau, beta, C0, d):
     excess_up, excess_down = lifted_spins(excess, rho)
     # Without the other spin both energies are equal, and rounding would choose the maximum's derivative. A spin that is
     # rare raises that of both, as phi^3 does, so zero is the limit.
-    excess_up, excess_down = presence(rho[1]) * excess_up, presence(rho[0]) * excess_down
+    # The step of a step has no curvature at its end, where the potential is 1e7 hartree.
+    beside = lambda n: presence(SPIN_FLOOR * presence(n))
+    excess_up, excess_down = beside(rho[1]) * excess_up, beside(rho[0]) * excess_down
     mean_excess = (rho[0] * excess_up + rho[1] * excess_down) / n
     zeta2 = polarisation(rho) ** 2
     up, down = spin_powers(rho, -4 / 3)

@@ -19,8 +19,6 @@ LIMIT = 2e-8
 PUBLISHED = {
     ("lda_c_pz", "r_s = 1"): (4e-5, 2e-4),
     ("gga_c_p86", "r_s = 1"): (4e-5, 2e-4),
-    ("mgga_c_tpss", "smooth floor of a spin alone"): (LIMIT, 2e-7),
-    ("mgga_c_revtpss", "smooth floor of a spin alone"): (LIMIT, 2e-7),
     **{
         (name, border): sizes
         for name in ("gga_x_wpbeh", "gga_x_wpbeh_sr", "gga_x_wpbeh_sr of hyb_gga_xc_lc_wpbe")

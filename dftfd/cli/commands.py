@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections import Counter
 from contextlib import contextmanager, nullcontext
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,10 +58,10 @@ class Commands(TyperGroup):
                 warn(f"{option.opts[0]} is given more than once, the last value counts; one for each run.")
         if odd := next(filter(_DASHES.match, rest), None):
             raise InputError(f"{odd!r} is not an option{odd_character(odd)}; options begin with two hyphens, --.")
-        if odd := next((value for word in rest if _PYTHONS.fullmatch(value := word.rpartition("=")[2])), None):
-            raise InputError(
-                f"{odd!r} is not a number; write {odd.replace('_', '')}, or ./{odd} for a file of that name."
-            )
+        numbers = {flag for p in once if p.type.name.startswith(("integer", "float")) for flag in p.opts}
+        values = [word.partition("=")[::2] for word in rest if "=" in word] + list(pairwise(rest))
+        if odd := next((value for flag, value in values if flag in numbers and _PYTHONS.fullmatch(value)), None):
+            raise InputError(f"{odd!r} is not a number; write {odd.replace('_', '')}.")
         return name, command, rest
 
 

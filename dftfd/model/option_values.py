@@ -134,13 +134,28 @@ def _require_heading(remark, columns, path):
         raise InputError(f"{path}: the columns are {', '.join(named)}; {', '.join(columns)} expected.")
 
 
+_UNIT_BEHIND = re.compile(r"[\s,;]+[(\[]?([^\W\d]+)[)\]]?\s*$")
+_OF_COLUMNS = r"units?|coordinates?|positions?|charges?|columns?|all|and|the|in|are|is|q|x|y|z"
+_HEADING = re.compile(rf"(?:[^a-z]*(?:{_OF_COLUMNS}|bohrs?|[aå]ngstr[oö]ms?|å|a\.u))+[^a-z]*", re.I)
+
+
+def _is_heading(remark) -> bool:
+    """Whether a remark says nothing but what the columns are and their unit."""
+    return bool(_HEADING.fullmatch(remark))
+
+
 def charges_of_text(words):
     """Rows of charges in bohr, or in the unit that stands behind them or in a remark of their file."""
     lines, remarks = _lines(words, "charge x y z")
-    rows, _, last = lines.rstrip().rpartition(" ")
-    if last.lower() in LENGTHS:
-        lines, remarks = rows, [last]
-    units = {unit for remark in remarks if (unit := unit_of(remark, shown(words)))}
+    if (behind := _UNIT_BEHIND.search(lines)) and behind[1].lower() in LENGTHS:
+        lines, remarks = lines[: behind.start()], [behind[1]]
+    elif odd := next(
+        (remark for remark in remarks if unit_of(remark, "") == "angstrom" and not _is_heading(remark)), None
+    ):
+        raise UnclearNumber(
+            f"its remark {shown(odd)} mentions angstrom: are the positions? Say '# angstrom' or '# bohr'"
+        )
+    units = {unit for remark in remarks if _is_heading(remark) and (unit := unit_of(remark, shown(words)))}
     if len(units) > 1:
         raise UnclearNumber(f"its remarks name two units, {' and '.join(sorted(units))}")
     return (_rows(lines), *units) if units else _rows(lines)

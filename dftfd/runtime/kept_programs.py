@@ -1,5 +1,6 @@
 """The programs that the compilation cache keeps: their folder, its bounds, what is in it. JAX is not loaded for it."""
 
+import math
 import os
 from collections.abc import Iterable
 from contextlib import suppress
@@ -58,9 +59,9 @@ def cache_limit() -> int:
 def longest_unused() -> float:
     """Seconds after which a program that nobody used goes."""
     given = os.environ.get("DFTFD_CACHE_DAYS") or str(DAYS)
-    days = real(given.strip()) or 0.0
+    days = math.inf if given.strip().lower() == "inf" else real(given.strip()) or 0.0
     if not days > 0:
-        raise InputError(f"DFTFD_CACHE_DAYS={given!r}: a positive number of days expected, such as {DAYS}.")
+        raise InputError(f"DFTFD_CACHE_DAYS={given!r}: a positive number of days expected, such as {DAYS}, or inf.")
     return 86400 * days
 
 

@@ -26,8 +26,8 @@ _BOHR = re.compile(
 )
 _OTHER = r"pm|picomet(?:er|re)s?|nm|nanomet(?:er|re)s?|fractional|crystal|direct"
 _NOT_READ = re.compile(
-    rf"\b{_LENGTHS}[(\[]?(?P<unit>{_OTHER})(?!\w)|[(\[](?P<bracketed>pm|nm)[)\]]|^(?:in )?(?P<alone>{_OTHER})$"
-    "|(?P<kind>fractional) coord",
+    rf"\b{_LENGTHS}[(\[]?(?P<unit>{_OTHER})(?!\w)|[(\[](?P<bracketed>(?-i:pm|nm))[)\]]\s*$"
+    rf"|^(?:in )?(?P<alone>{_OTHER})$|(?P<kind>fractional) coord",
     re.I,
 )
 _ANGSTROM = re.compile(r"(?<![\w/])(?:[aå]ngstr[oö]ms?|Å)(?![\w/])", re.I)

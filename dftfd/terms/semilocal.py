@@ -35,8 +35,9 @@ from dftfd.xc.matrix import MatrixBuilder, XCBuilder
 REHEARSAL = 1e-5
 """Cutoff of orbitals for matrices that show what an exact one will be."""
 
-MOVED, ROUNDING = 0.5, 1e-11
-"""Part of its value by which a parameter of derivative zero is moved, and part of the energy that rounding may be."""
+MOVED, LESS, ROUNDING = 0.1, 8, 1e-11
+"""Part of its value by which a parameter of derivative zero is moved, the divisor of a second move, and part of the
+energy that rounding may be."""
 
 
 class SemilocalEnergy(FunctionalEnergy):
@@ -131,11 +132,12 @@ class SemilocalEnergy(FunctionalEnergy):
         for k, (_, name) in enumerate(owners(self.functional)):
             slope, value = tree_leaves(slopes)[k], leaves[k]
             if name and np.ndim(slope) == 0 and slope == 0:
-                step = MOVED * (abs(value) or 1.0)
-                above, below = (
-                    energy(tree_unflatten(structure, [*leaves[:k], value + h, *leaves[k + 1 :]])) for h in (step, -step)
+                at = lambda h, k=k, value=value: energy(
+                    tree_unflatten(structure, [*leaves[:k], value + h, *leaves[k + 1 :]])
                 )
-                if abs(above - below) > ROUNDING * abs(above):
+                step = MOVED * (abs(value) or 1.0)
+                far, near = (abs(at(h) - at(-h)) for h in (step, step / LESS))
+                if near > max(ROUNDING * abs(at(0.0)), far / LESS**2):  # a smooth energy of slope zero moves by h^3
                     raise UnsupportedError(
                         f"parameter {name!r} moves the energy only where a comparison changes, so there is no "
                         "derivative by it; make it a whole number, which is left out, or let the formula change "

@@ -5,8 +5,8 @@ derivative. `as_pytree(f)` is the pytree of the arrays that f carries, to differ
 
 Inside a transformation the functional gets a Function again, with a tracer in it, so all operators work on it and it
 can be called. Nothing happens until a value is needed: then the whole graph is bound as one primitive, whose operands
-are the function tracers and the arrays of the graph. Its rules are those of the operators (dftfd.autofd.graph); arrays
-hidden in the graph can't be overlooked, since each of them is an operand.
+are the function tracers and the arrays of the graph. Its rules are those of the operators (dftfd.autofd.core.graph);
+arrays hidden in the graph can't be overlooked, since each of them is an operand.
 
 Of a function that carries tracers JAX gets a tracer, made by one primitive with these as operands, so their changes
 are seen where the function is a result. Who takes such a tracer for a function again gets the function it was made of.
