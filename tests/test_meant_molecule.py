@@ -532,6 +532,7 @@ def test_units_and_masks_of_arrays_are_not_dropped():
         ("grid", "x y z weight [angstrom]", "positions in bohr expected"),
         ("grid", "weight, x, y, z", "the columns are weight, x, y, z; x, y, z, weight expected"),
         ("grid", "in nm", "positions in bohr expected|angstrom or bohr"),
+        ("point_charges", "cut out within 12 angstrom of the metal", "mentions angstrom: is that their unit"),
     ],
 )
 def test_headings_of_columns_are_read(option, heading, words, tmp_path):

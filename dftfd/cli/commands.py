@@ -45,6 +45,9 @@ _DASHES = re.compile("-?[\u2010-\u2015\u2212][-\u2010-\u2015\u2212]?[a-z]")
 _PYTHONS = re.compile(r"(?=.*_)[+-]?[0-9_]*(?:[0-9]|\.[0-9])[0-9_.]*(?:e[+-]?[0-9_]+)?", re.I)
 """Numbers with underscores, as only Python reads them."""
 
+_OF_NAMES = {"-o", *(f"--{name}" for name in "output record name only save guess restart orbitals checkpoint".split())}
+"""Options after which such a word is a name, of a file or a reaction."""
+
 
 class Commands(TyperGroup):
     """The commands; of an option that counts once and is given twice the last value counts, and a warning says so."""
@@ -58,10 +61,11 @@ class Commands(TyperGroup):
                 warn(f"{option.opts[0]} is given more than once, the last value counts; one for each run.")
         if odd := next(filter(_DASHES.match, rest), None):
             raise InputError(f"{odd!r} is not an option{odd_character(odd)}; options begin with two hyphens, --.")
-        numbers = {flag for p in once if p.type.name.startswith(("integer", "float")) for flag in p.opts}
-        values = [word.partition("=")[::2] for word in rest if "=" in word] + list(pairwise(rest))
-        if odd := next((value for flag, value in values if flag in numbers and _PYTHONS.fullmatch(value)), None):
-            raise InputError(f"{odd!r} is not a number; write {odd.replace('_', '')}.")
+        values = [word.partition("=")[::2] for word in rest if "=" in word] + list(pairwise(["", *rest]))
+        if odd := next((value for flag, value in values if flag not in _OF_NAMES and _PYTHONS.fullmatch(value)), None):
+            raise InputError(
+                f"{odd!r} is not a number; write {odd.replace('_', '')}, or ./{odd} for a file of that name."
+            )
         return name, command, rest
 
 

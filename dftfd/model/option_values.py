@@ -135,7 +135,7 @@ def _require_heading(remark, columns, path):
 
 
 _UNIT_BEHIND = re.compile(r"[\s,;]+[(\[]?([^\W\d]+)[)\]]?\s*$")
-_OF_COLUMNS = r"units?|coordinates?|positions?|charges?|columns?|all|and|the|in|are|is|q|x|y|z"
+_OF_COLUMNS = r"units?|weights?|coordinates?|positions?|charges?|columns?|all|and|the|in|are|is|q|x|y|z"
 _HEADING = re.compile(rf"(?:[^a-z]*(?:{_OF_COLUMNS}|bohrs?|[aå]ngstr[oö]ms?|å|a\.u))+[^a-z]*", re.I)
 
 
@@ -149,13 +149,10 @@ def charges_of_text(words):
     lines, remarks = _lines(words, "charge x y z")
     if (behind := _UNIT_BEHIND.search(lines)) and behind[1].lower() in LENGTHS:
         lines, remarks = lines[: behind.start()], [behind[1]]
-    elif odd := next(
-        (remark for remark in remarks if unit_of(remark, "") == "angstrom" and not _is_heading(remark)), None
-    ):
-        raise UnclearNumber(
-            f"its remark {shown(odd)} mentions angstrom: are the positions? Say '# angstrom' or '# bohr'"
-        )
-    units = {unit for remark in remarks if _is_heading(remark) and (unit := unit_of(remark, shown(words)))}
+    named = {remark: unit_of(remark, shown(words)) for remark in remarks}
+    if odd := next((remark for remark in named if named[remark] == "angstrom" and not _is_heading(remark)), None):
+        raise UnclearNumber(f"its remark {shown(odd)} mentions angstrom: is that their unit? Say # angstrom or # bohr")
+    units = {unit for remark, unit in named.items() if unit and _is_heading(remark)}
     if len(units) > 1:
         raise UnclearNumber(f"its remarks name two units, {' and '.join(sorted(units))}")
     return (_rows(lines), *units) if units else _rows(lines)
