@@ -55,7 +55,9 @@ def test_a_molecule_from_a_z_matrix():
         ("C; C 1 1.2; H 2 1 1 180; H 1 1 2 90 3 0", "neighbours lie on a line"),
         ("O; H 1 __import__('os'); H 1 1 2 90", "is not a number"),
         ("Q; H 1 0.9", "unknown element|no element"),
-        ("O; H 1 1e400", "its distance is inf; a positive number expected"),
+        ("O; H 1 1e400", "'1e400' is too large"),
+        ("O; H 1 0.96; H 1 0.96 2 1e400", "'1e400' is too large"),
+        ("O; H 1 0.96; H 1 0.96 2 a; a = 1e400", "'a' is too large"),
         ("O; H 1 0; H 1 1 2 90", "its distance is 0; a positive number expected"),
     ],
 )

@@ -83,13 +83,16 @@ def _place(word, number, where):
 def _number(word, values, where):
     named = _NAME.fullmatch(word)
     if named and named["name"] in values:
-        return -values[named["name"]] if named["sign"] == "-" else values[named["name"]]
-    value = real(word)
+        value = -values[named["name"]] if named["sign"] == "-" else values[named["name"]]
+    else:
+        value = real(word)
     if value is None:
         known = ", ".join(values) or "none"
         raise InputError(
             f"{where}: {shown(word)} is not a number, and no name that has one ({known}){odd_character(word)}."
         )
+    if not math.isfinite(value):
+        raise InputError(f"{where}: {shown(word)} is too large; a distance or an angle in degrees expected.")
     return value
 
 
@@ -98,7 +101,7 @@ def _position(near, numbers, where):
     if not near:
         return [0.0, 0.0, 0.0]
     a, distance = np.array(near[0]), numbers[0]
-    if not 0 < distance < math.inf:
+    if not distance > 0:
         raise InputError(f"{where}: its distance is {distance:g}; a positive number expected.")
     if len(near) == 1:
         return (a + [0.0, 0.0, distance]).tolist()
