@@ -35,9 +35,8 @@ from dftfd.xc.matrix import MatrixBuilder, XCBuilder
 REHEARSAL = 1e-5
 """Cutoff of orbitals for matrices that show what an exact one will be."""
 
-MOVED, LESS, ROUNDING = 0.1, 8, 1e-11
-"""Part of its value by which a parameter of derivative zero is moved, the divisor of a second move, and part of the
-energy that rounding may be."""
+MOVES, ROUNDING = (0.5, 0.0625), 1e-11
+"""Parts of its value by which a parameter of derivative zero is moved, and part of the energy that rounding may be."""
 
 
 class SemilocalEnergy(FunctionalEnergy):
@@ -135,9 +134,10 @@ class SemilocalEnergy(FunctionalEnergy):
                 at = lambda h, k=k, value=value: energy(
                     tree_unflatten(structure, [*leaves[:k], value + h, *leaves[k + 1 :]])
                 )
-                step = MOVED * (abs(value) or 1.0)
-                far, near = (abs(at(h) - at(-h)) for h in (step, step / LESS))
-                if near > max(ROUNDING * abs(at(0.0)), far / LESS**2):  # a smooth energy of slope zero moves by h^3
+                far, near = (abs(at(h) - at(-h)) for h in np.multiply(MOVES, abs(value) or 1.0))
+                least = ROUNDING * abs(at(0.0))
+                smooth = least < near <= far / 64  # a smooth energy of slope zero moves by h^3
+                if far > least and not smooth:
                     raise UnsupportedError(
                         f"parameter {name!r} moves the energy only where a comparison changes, so there is no "
                         "derivative by it; make it a whole number, which is left out, or let the formula change "
