@@ -180,12 +180,14 @@ def test_an_option_is_given_once(tmp_path, said):
 
 
 @pytest.mark.parametrize("words", [("--charge", "1_0"), ("--level-shift=1_0.5",), ("--damping", "1e-1_0")])
-def test_numbers_are_not_read_as_python_writes_them(said, words):
+def test_numbers_are_not_read_as_python_writes_them(said, words, tmp_path, monkeypatch):
     """1_0 was 10 on the command line and in other makers' sets, 1 with a blank forgotten elsewhere."""
     code, _, err = said("run", DIMER, *CHEAP, *words)
     assert code == 2 and "is not a number; write 1" in err
     with pytest.raises(FunctionalError):
         dftfd.get_functional("rsh(1_0;0;0.3)")
+    monkeypatch.chdir(tmp_path)  # a file may be called so
+    assert said("run", DIMER, *CHEAP, "--dry-run", "--checkpoint", "1_0")[0] == 0
 
 
 def test_a_dry_run_tells_the_memory_and_computes_nothing(tmp_path, said):

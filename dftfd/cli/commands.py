@@ -1,6 +1,7 @@
 """The command run, and what the commands have in common."""
 
 import gc
+import inspect
 import logging
 import os
 import re
@@ -10,7 +11,7 @@ from collections import Counter
 from contextlib import contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from typer.core import TyperGroup
@@ -45,8 +46,10 @@ _DASHES = re.compile("-?[\u2010-\u2015\u2212][-\u2010-\u2015\u2212]?[a-z]")
 _PYTHONS = re.compile(r"(?=.*_)[+-]?[0-9_]*(?:[0-9]|\.[0-9])[0-9_.]*(?:e[+-]?[0-9_]+)?", re.I)
 """Numbers with underscores, as only Python reads them."""
 
-_OF_NAMES = {"-o", *(f"--{name}" for name in "output record name only save guess restart orbitals checkpoint".split())}
-"""Options after which such a word is a name, of a file or a reaction."""
+
+def _is_number(annotation) -> bool:
+    """Whether an option takes a number, by the type of its function's argument."""
+    return annotation in (int, float) or any(map(_is_number, get_args(annotation)))
 
 
 class Commands(TyperGroup):
@@ -61,11 +64,12 @@ class Commands(TyperGroup):
                 warn(f"{option.opts[0]} is given more than once, the last value counts; one for each run.")
         if odd := next(filter(_DASHES.match, rest), None):
             raise InputError(f"{odd!r} is not an option{odd_character(odd)}; options begin with two hyphens, --.")
-        values = [word.partition("=")[::2] for word in rest if "=" in word] + list(pairwise(["", *rest]))
-        if odd := next((value for flag, value in values if flag not in _OF_NAMES and _PYTHONS.fullmatch(value)), None):
-            raise InputError(
-                f"{odd!r} is not a number; write {odd.replace('_', '')}, or ./{odd} for a file of that name."
-            )
+        function = getattr(command, "callback", None)
+        types = inspect.signature(function).parameters if function else {}
+        numbers = {flag for p in once if p.name in types and _is_number(types[p.name].annotation) for flag in p.opts}
+        values = [word.partition("=")[::2] for word in rest] + list(pairwise(rest))
+        if odd := next((value for flag, value in values if flag in numbers and _PYTHONS.fullmatch(value)), None):
+            raise InputError(f"{odd!r} is not a number; write {odd.replace('_', '')}.")
         return name, command, rest
 
 

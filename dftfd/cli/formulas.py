@@ -3,7 +3,6 @@
 The commands fit and invert: a functional, or a potential, that gives what is known.
 """
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +23,7 @@ from dftfd.cli.commands import (
 from dftfd.cli.nuclei import File
 from dftfd.cli.option_types import functional_named, with_options
 from dftfd.cli.terminal import computed, say, warn
-from dftfd.cli.verdicts import functionals_of
+from dftfd.cli.verdicts import functionals_of, print_report
 from dftfd.errors import InputError, MissingDependencyError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, STATE, names
 from dftfd.runtime.files import require_ending, require_picture, write_text
@@ -57,7 +56,7 @@ def check(
     against = "libxc" if values is None else values
     with messages(verbose, debug), at_work(f"comparing {name} with {against}"):
         report = check_functional(functional_named(name), not quick, values=values, tolerance=tolerance)
-    _print(report, json)
+    print_report(report, json)
 
 
 @app.command()
@@ -88,7 +87,7 @@ def audit(
     with messages(verbose, debug), at_work(f"auditing {target}"):
         what = import_target(target) if is_code else functional_named(target)
         report = audit_target(what, xctype=xctype, reference=reference and functional_named(reference), libxc=libxc)
-    _print(report, json)
+    print_report(report, json)
 
 
 @app.command()
@@ -267,16 +266,6 @@ def _exact_table(name, at, order, digits) -> str:
     for note in table.notes:
         warn(note)
     return table.csv(digits)
-
-
-def _print(report, as_json):
-    """The exit code tells whether it passed."""
-    if as_json:
-        print(json.dumps(report.to_json(), indent=1))
-    else:
-        say(report)
-    if not report.passed:
-        raise typer.Exit(CHECK_FAILED)
 
 
 @app.command()

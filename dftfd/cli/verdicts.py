@@ -339,7 +339,12 @@ def audit_code(
         report = audit(asked, molecule or None, check or None, None if quiet else _tell_line)
     for path in output or ():
         report.write(path)
-    if json:
+    print_report(report, json)
+
+
+def print_report(report, as_json: bool) -> None:
+    """Print a report as text or JSON; the exit code tells whether it passed."""
+    if as_json:
         print(json_format.dumps(report.to_json(), indent=1))
     else:
         say(report)
