@@ -5,7 +5,7 @@ help needs none of it.
 
 Compiled programs lie in the folder DFTFD_CACHE_DIR, or `programs` under the user's cache directory; an empty
 DFTFD_CACHE_DIR switches the cache off. A folder that JAX was told of already (JAX_COMPILATION_CACHE_DIR or jax.config)
-is left alone. Where the folder can't be written, or belongs to somebody else, everything works without it.
+is left alone. If the folder cannot be written or belongs to another user, no programs are kept.
 DFTFD_CACHE_SIZE, 1 GB if not set, bounds it: programs that were not used for the longest time go first, and after
 DFTFD_CACHE_DAYS, 90 if not set, all do.
 
@@ -15,7 +15,7 @@ under the prefix of this module lies the same local folder, in which files appea
 
 What lies there is machine code, so it is looked at before it is used: each file begins with a keyed hash (HMAC-SHA-256)
 of its name and contents. The key is a secret of the user in a file outside of the folder. A program that was damaged,
-exchanged with another one, or put there by somebody who cannot read the secret, counts as absent and is compiled anew.
+exchanged with another one, or written without the key counts as absent and is compiled again.
 """
 
 import hashlib
@@ -148,7 +148,7 @@ def _seal(name, program):
 
 @cache
 def _secret() -> bytes:
-    """The user's key, made at first use; FileError where it can't be kept, or somebody else can read it."""
+    """The user's key, made at first use; FileError if it cannot be stored or others can read it."""
     path = user_data_path("dftfd") / "compilation_cache.key"
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -164,7 +164,7 @@ def _secret() -> bytes:
 
 
 def _make_secret(path):
-    """Write a new key beside `path`, whole and private, and give it the name unless somebody was quicker."""
+    """Write a new key beside `path`, whole and private, and rename it unless another process has made one."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)  # mode 0600
     try:
         with open(handle, "wb") as stream:
