@@ -24,7 +24,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import jaxpr_as_fun
 
-from dftfd.errors import DftfdError, FunctionalError, UnsupportedError, one_line, shown
+from dftfd.autofd.core.fixed_places import refuse_places_outside
+from dftfd.errors import DftfdError, FunctionalError, SignatureError, UnsupportedError, one_line, shown
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.densities import signature_of
 
@@ -257,6 +258,10 @@ def require_valid_guest(term: GuestTerm, spin_symmetric: bool = True) -> None:
     """FunctionalError unless a guest can be used: shape, type, finite, repeatable, differentiable, spins, blocks."""
     features = trial_features()
     energy = term.trial_energy()
+    try:
+        refuse_places_outside(jax.make_jaxpr(lambda given: _whole(term, given))(features))
+    except SignatureError as error:
+        raise refused(term, f"is refused: {str(error).rstrip('.')}") from error
     term.require_unchanged(energy)
     varying = [k for k in (*DENSITY, "points", "weights", "nuclei") if k in term.features]
     slopes_of = jax.jit(jax.value_and_grad(lambda values: _whole(term, {**features, **values})))

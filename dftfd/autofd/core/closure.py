@@ -8,6 +8,7 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 from jax.tree_util import tree_flatten, tree_leaves, tree_structure, tree_unflatten
 
+from dftfd.autofd.core.fixed_places import refuse_places_outside
 from dftfd.autofd.core.function import Function
 from dftfd.autofd.core.jax_adapter import holds_tracers
 from dftfd.autofd.core.packed import pack, unpack
@@ -132,6 +133,7 @@ def freeze(code, arrays, specs):
         return code, arrays, _results[known]
     traced = code if stateless else lambda *args: code(*args)  # JAX keeps the program of a function that it has seen
     closed, result = jax.make_jaxpr(traced, return_shape=True)(*arrays, *specs)
+    refuse_places_outside(closed)
     jaxpr, structure = closed.jaxpr, tree_structure(result)
     if holds_tracers(closed.consts):
         return Frozen(code, jaxpr, None, structure, Identity(jaxpr)), (*closed.consts, *arrays), result
