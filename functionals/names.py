@@ -145,6 +145,15 @@ def _sum(text, resolve, shown) -> Functional:
         for number in (match["before"], match["after"]):
             factor *= _finite(number) if number else 1.0
         factor = -factor if match["sign"] == "-" else factor
+        if (
+            re.fullmatch("[0-9]{1,2}", match["name"])
+            and match.group().strip() != text.strip()
+            and "*" not in match.group()
+        ):
+            raise FunctionalError(
+                f"{shown!r} adds number {match['name']} of libxc to a name; write libxc:{match['name']} if that is "
+                "meant, or the name without the blank."
+            )
         term = _exact(match["name"]) or resolve(_without_hyphens(match["name"].lower()))
         term = term.with_parameters(**_settings(match["settings"]))
         terms.append(term if factor == 1 else factor * term)

@@ -1,8 +1,10 @@
 """Inputs that say more of the molecule than is read, or leave open which one is meant, are not taken in silence."""
 
+import itertools
 import json
 import types
 import warnings
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -11,12 +13,13 @@ from pyscf import gto
 from dftfd import benchmark, get_functional, interaction_energy, molecule, run_scf, scan
 from dftfd.batch.entries import read_entries
 from dftfd.benchmarks.reactions import read_document
-from dftfd.errors import InputError, InputWarning
+from dftfd.errors import FunctionalError, InputError, InputWarning
 from dftfd.model.input_warnings import warn_about_functional, warn_about_sizes
 from dftfd.model.option_values import LENGTHS
 from dftfd.model.options import OPTIONS, Options
 from dftfd.response.polarizability import FREQUENCY
 from dftfd.results.qcschema import read_input
+from dftfd.system.geometry import parse_geometry
 from dftfd.system.isotopes import isotopes_of_text, masses
 from dftfd.system.molecule import UNITS
 
@@ -148,6 +151,31 @@ def test_remarks_of_a_zmatrix_are_read():
         molecule(f"# bohr\n{water.format('')}", "sto-3g")
     with pytest.warns(InputWarning, match="says 'charge=1', but no charge in numbers"):
         molecule(water.format(" # charge=1"), "sto-3g")
+
+
+@pytest.mark.parametrize(
+    ("words", "links", "about"),
+    [
+        ("totq q_tot Ladung nelec qm_charge", ("is -2.0", "=> 2", "equals two"), "charge"),
+        ("imult MULTP multiplet spin_state nsomo 2S", ("=> 2.0", "is 4"), "spin"),
+        ("imult MULTP spin_state excess_spin", ("of three", "-> 4"), "spin"),
+    ],
+)
+def test_words_of_electrons_beside_numbers_warn(words, links, about):
+    """In whatever words they are joined: a warning follows, where the line is not refused."""
+    for word, link in itertools.product(words.split(), links):
+        with suppress(InputError):
+            assert about in parse_geometry(f"2\n{word} {link}{O2}").mentions, (word, link)
+    assert parse_geometry(f"2\ncharge: -2, imult=3{O2}").mentions == {"spin": "mult=3"}
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["UHF/6-31G* opt", "multi 6-31G", "spin-orbit 2", "spin.2.xyz", "1s2 2s2 2p4", "initial_charges:R:1 magmoms:R:1"]
+    + ["charge transfer", "Mulliken charges in column 5"],
+)
+def test_words_of_electrons_beside_other_numbers_are_silent(comment):
+    assert not parse_geometry(f"2\n{comment}{O2}").mentions
 
 
 @pytest.mark.parametrize("numbers", [(1, 2, 3), (2, 1, 1)])
@@ -467,16 +495,42 @@ def test_smiles_with_a_charge_behind_are_refused_and_clear_ones_are_silent():
 
 
 @pytest.mark.parametrize(
-    ("xc", "shares"), [("0.25*HF + 0.75*PBE", "to 1 and its correlation to 0.75"), ("b3lyp + 0.1*hf", "to 1.1 and")]
+    ("xc", "shares"),
+    [
+        ("0.25*HF + 0.75*PBE", "to 1 and its correlation to 0.75"),
+        ("b3lyp + 0.1*hf", "to 1.1 and"),
+        ("- pbe", "to -1 and"),
+    ],
 )
 def test_sums_that_are_no_functional_of_one_exchange_warn(xc, shares):
-    """A comma that was forgotten, and exact exchange on top."""
+    """A comma that was forgotten, exact exchange on top, and the dash of a list."""
     functional = get_functional(xc)
     grid = types.SimpleNamespace(moves=False)
     with pytest.warns(InputWarning, match=shares):
         warn_about_functional(xc, functional, grid)
-    for meant in ("0.25*HF + 0.75*PBE, PBE", "0.5*PBE + 0.5*BLYP", "0.75*gga_x_pbe + gga_c_pbe", "pbe + vv10", "hse06"):
+    for meant in (
+        "0.25*HF + 0.75*PBE, PBE",
+        "0.5*PBE + 0.5*BLYP",
+        "0.75*gga_x_pbe + gga_c_pbe",
+        "pbe + vv10",
+        "hse06",
+        "cam-b3lyp",
+    ):
         warn_about_functional(meant, get_functional(meant), grid)
+
+
+def test_a_blank_in_a_name_is_no_difference_from_a_number_of_libxc():
+    """'b97 -1' was B97 less number 1, the exchange of the LDA."""
+    with pytest.raises(FunctionalError, match="adds number 1 of libxc to a name"):
+        get_functional("b97 -1")
+    assert get_functional("b97-1").name == "b97-1"
+    assert [term.name for _, term in get_functional("0.5*1 + 0.5*101").terms] == ["lda_x", "gga_x_pbe"]
+
+
+@pytest.mark.parametrize("name", ["pbe2", "pbe-3", "tf"])
+def test_kinetic_energies_under_short_names_warn(name):
+    with pytest.warns(InputWarning, match="is a kinetic energy"):
+        warn_about_functional(name, get_functional(name), types.SimpleNamespace(moves=False))
 
 
 @pytest.mark.parametrize("name", ["pbe", "m06_2x", "pw91"])

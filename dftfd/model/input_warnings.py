@@ -34,6 +34,8 @@ SCAN_LEVEL = 5
 
 _EXCHANGE = re.compile(r"(^|_)x(_|$)")
 _KIND = re.compile(r"(?:^|_)[xc](?:_|$)")
+_KINETIC = re.compile(r"(^|_)k_")
+_SIGN = re.compile(r"[*+]|(?<!\w)-|-(?!\w)")
 _SCAN = re.compile(r"_(rev)?scan")  # but not rSCAN, r++SCAN, r2SCAN and r4SCAN, made to be smoother
 
 
@@ -56,7 +58,7 @@ def may_have_several_states(calculation) -> bool:
 
 
 def warn_about_functional(spec, functional: Functional, grid) -> None:
-    """Warn about exchange without correlation under a short name, odd sums, and SCAN on a coarse grid.
+    """Warn about exchange alone and kinetic energies under short names, odd sums, and SCAN on a coarse grid.
 
     spec: what the user wrote.   grid: the Quadrature.
     """
@@ -67,6 +69,8 @@ def warn_about_functional(spec, functional: Functional, grid) -> None:
             f"functional {spec.strip()!r} is exchange alone ({', '.join(names)}), without correlation; write "
             f"'{spec.strip()},' if this is meant, or name a correlation functional after the comma."
         )
+    if short and (kinetic := [name for name in names if _KINETIC.search(name)]) and not _KINETIC.search(spec):
+        _warn(f"functional {spec.strip()!r} is a kinetic energy ({', '.join(kinetic)}), no exchange and correlation.")
     if isinstance(spec, str) and (shares := _odd_shares(spec, functional)):
         _warn(
             f"the exchange of {spec.strip()!r} adds up to {shares[0]:.4g} and its correlation to {shares[1]:.4g}, not "
@@ -87,7 +91,7 @@ def _odd_shares(spec, functional) -> tuple[float, float] | None:
     bare = re.sub(r"\([^()]*\)", "", spec)
     names = re.findall(r"[A-Za-z][\w-]*", bare)
     known = [(c, term.kind) for c, term in functional.terms if not term.is_nonlocal]
-    is_sum = "," not in bare and re.search(r"[*+]", bare) and not all(map(_KIND.search, names))
+    is_sum = "," not in bare and _SIGN.search(bare) and not all(map(_KIND.search, names))
     if not is_sum or any(functional.pt2) or {kind for _, kind in known} - {"x", "c"}:
         return None
     if any(omega for omega, _ in functional.exact_exchange) or functional.exact_exchange_ranges:

@@ -62,7 +62,7 @@ _BEFORE = re.compile(r"(?<!\w)_\Z")
 """A word about electrons, perhaps with a stray blank or comma in it, before a number."""
 _CUT_SHORT = re.compile(
     r"(?<![\w.:-])(?:c|ch|chr|cha|char|charg|crg|mu|mul|multi|mlt|s|sp|spi|n?el|ne|ms|s?z|\w{0,9}magneti[sz]ation|\w{1,9}chrg|\w{1,9}chg)"
-    r"\s?[=:]\s?[+-]?[0-9](?![\w.:])",
+    r"\s?[=:]\s?[+-]?[0-9](?:\.0*)?(?![\w.:])",
     re.I,
 )
 """What may be meant as charge, multiplicity or spin and is none of their names, with a small number: c=-2."""
@@ -115,6 +115,24 @@ _MENTIONS = {
         re.I,
     ),
 }
+_LINK = r"(?![a-z])[\W_]{0,5}(?:(?:is|are|of|equals?|to)[\W_]{1,5})?"
+_WORDS = "one|two|three|four|five|six|seven"
+_NEARBY = {
+    "charge": re.compile(
+        r"(?:ch(?:a?r)?ge?(?:s|_\w{0,9})?|icharg|ladung|carg[ao]|carica|(?<![a-z])(?:q|q_?tot|tot(?:al)?_?q|z_?tot"
+        rf"|n_?elec\w{{0,6}})){_LINK}(?:(?:minus |plus |negative )?(?:{_WORDS})(?![a-z])"
+        r"|(?<![.\d])[+-]?[1-9][0-9]?(?:\.0*)?(?![\w.%])|[+-]{1,3}\Z)",
+        re.I,
+    ),
+    "spin": re.compile(
+        r"(?:mult?(?:ip\w{0,9}|p|i)?|mlt|unpaired(?:[ _]?electrons?)?|(?<![a-z])(?:spins?(?:_?\w{0,12})|n?uhf|n_?open"
+        r"|n?somos?|open_shells?|two_?s|mag(?:mom|neti[sz]ation)?|n_?a(?:lpha)?\s?-\s?n_?b(?:eta)?)"
+        r"|(?<![\w.])(?:2\s?\*?\s?s|s_?z|m_?s)(?=[\s:=]{0,3}(?:[=:>]|is|equals?)))"
+        rf"{_LINK}(?:(?:{_WORDS})(?![a-z])|-?[2-9](?:\.0*)?(?![\w.%/-]))",
+        re.I,
+    ),
+}
+"""A word about electrons, whatever it is joined to, and a number beside it: imult=3, charge equals -2.0."""
 _LONGEST = 10_000
 
 
@@ -138,7 +156,8 @@ def said_in(comment: str, source: str) -> dict[str, Any]:
         raise InputError(f"{source}: the comment line says multiplicity={multiplicity}, expected a number from 1.")
     if unit := unit_of(comment, source):
         said["unit"] = unit
-    words = {name: found[0] for name, pattern in _MENTIONS.items() if (found := pattern.search(title))}
+    patterns = [pair for table in (_NEARBY, _MENTIONS) for pair in table.items()]
+    words = {name: found[0] for name, pattern in patterns if (found := pattern.search(title))}
     return said | {"mentions": {name: word for name, word in words.items() if name not in said}}
 
 
