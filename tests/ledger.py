@@ -8,6 +8,7 @@ Options of pytest that this file adds:
 --shard K/N     take the K-th of N parts; parts are whole files, balanced by data/reliability/durations.json
 """
 
+import functools
 import hashlib
 import json
 import os
@@ -52,11 +53,17 @@ def environment() -> dict[str, str]:
         "python": platform.python_version(),
         "machine": processor(),
         "programs": "quick" if os.environ.get("DFTFD_QUICK_PROGRAMS") else "full",
-        **{name: version(name) for name in PACKAGES},
-        "all packages": hashlib.sha256(
-            " ".join(sorted(f"{found.name} {found.version}" for found in distributions())).encode()
-        ).hexdigest()[:12],
+        **packages(),
     }
+
+
+@functools.cache
+def packages() -> dict[str, str]:
+    """Versions of PACKAGES, and a fingerprint of all that are installed."""
+    found = [about.metadata for about in distributions()]
+    all_of_them = " ".join(sorted(f"{about['Name']} {about['Version']}" for about in found))
+    digest = hashlib.sha256(all_of_them.encode()).hexdigest()[:12]
+    return {**{name: version(name) for name in PACKAGES}, "all packages": digest}
 
 
 def processor() -> str:

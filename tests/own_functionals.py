@@ -1,4 +1,4 @@
-"""Functionals that a file of tests defines at its top: known by name in its own tests, and in no others."""
+"""Functionals that a file of tests defines at its top: known by name in the tests that ask for them only."""
 
 from collections.abc import Callable
 
@@ -9,24 +9,31 @@ from dftfd.functionals import registry
 
 
 class OwnFunctionals:
-    """own = OwnFunctionals(); @own("lda_x_made_up") as @dftfd.functional; known = own.fixture() at the module's top."""
+    """own = OwnFunctionals(); @own("lda_x_made_up") as @dftfd.functional; known = own.fixture() at the module's top.
+
+    They are checked when a test first asks for the fixture: every worker imports every file, few run its tests.
+    """
 
     def __init__(self):
+        self._formulas: dict = {}
         self._made: dict = {}
 
     def __call__(self, name: str, **options) -> Callable:
-        def register(formula):
-            made = dftfd.functional(name, **options)(formula)
-            self._made[name] = registry._REGISTRY.pop(name)
-            return made
+        def keep(formula):
+            self._formulas[name] = formula, options
+            return formula
 
-        return register
+        return keep
 
     def fixture(self):
-        """An autouse fixture; what it adds is taken away with all that a test registers (tests/conftest.py)."""
+        """What it adds is taken away with all that a test registers (tests/conftest.py)."""
 
-        @pytest.fixture(autouse=True)
+        @pytest.fixture
         def known(unregistered):
             registry._REGISTRY.update(self._made)
+            for name, (formula, options) in self._formulas.items():
+                if name not in self._made:
+                    dftfd.functional(name, **options)(formula)
+                    self._made[name] = registry._REGISTRY[name]
 
         return known

@@ -4,6 +4,7 @@ Each file would leave a mark of its name. The programs run as the command does: 
 of imports, the current folder is not. The same without dftfd.runtime.child_processes leaves marks.
 """
 
+import functools
 import importlib.metadata
 import os
 import subprocess
@@ -13,9 +14,13 @@ import pytest
 
 from dftfd.cli.installation import PACKAGE
 
-NAMES = {
-    name for name in {*sys.stdlib_module_names, *importlib.metadata.packages_distributions()} if name.isidentifier()
-}
+
+@functools.cache
+def names() -> set[str]:
+    """Every module of Python and of the installed packages."""
+    every = {*sys.stdlib_module_names, *importlib.metadata.packages_distributions()}
+    return {name for name in every if name.isidentifier()}
+
 
 CHILD = """
 import multiprocessing, os, sys
@@ -64,7 +69,7 @@ def marks(tmp_path):
     """The folder of the marks; beside it `here`, the current folder, with a file of each name."""
     for name in ("marks", "here", "program"):
         (tmp_path / name).mkdir()
-    for name in NAMES:
+    for name in names():
         (tmp_path / "here" / f"{name}.py").write_text(f"open({str(tmp_path / 'marks' / name)!r}, 'w').close()\n")
     return tmp_path / "marks"
 
@@ -84,7 +89,7 @@ def executed(marks):
 
 def test_a_child_imports_nothing_of_the_current_folder(marks):
     """It does its work, and the environment of its parent is what it was; more than 250 names lie there."""
-    assert len(NAMES) > 250 and {"multiprocessing", "threading", "pip", "json", "numpy", "jax"} <= NAMES
+    assert len(names()) > 250 and {"multiprocessing", "threading", "pip", "json", "numpy", "jax"} <= names()
     done = ran(marks, CHILD, str(marks.parent / "made"))
     assert (done.stdout, executed(marks)) == ("0 False\n", []), done.stderr
     assert (marks.parent / "made").is_dir()
@@ -112,7 +117,7 @@ def test_the_module_form_leaves_the_current_folder_out(marks):
     assert "pbe0" in done.stdout and executed(marks) == [], done.stderr
     found = "import sys, runpy; print(*sys.modules)"  # what a process has loaded as the first line of dftfd is run
     before = set(subprocess.run([sys.executable, "-c", found], env=kept, capture_output=True, text=True).stdout.split())
-    for name in before & NAMES:
+    for name in before & names():
         (marks.parent / "here" / f"{name}.py").unlink()
     done = subprocess.run([sys.executable, "-m", "dftfd", "list", "pbe0"], **here)
     assert "pbe0" in done.stdout and executed(marks) == [], done.stderr

@@ -6,7 +6,6 @@ from dataclasses import replace
 import h5py
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 import dftfd
 from dftfd.results.html_report import draw_convergence
@@ -118,6 +117,8 @@ def test_doubts_of_a_closed_shell_name_the_triplet():
 
 def test_cycles_of_a_preliminary_scf_count(tmp_path):
     """Cyanogen: the whole energy's table is one row; what went before is told, drawn and kept in all files."""
+    from matplotlib.figure import Figure  # half a second that no other test of this file needs
+
     cyanogen, listening = dftfd.molecule("N 0 0 0; C 0 0 1.16; C 0 0 2.54; N 0 0 3.7", basis="sto-3g"), Listening()
     result = dftfd.run_scf(cyanogen, "pbe", grid_level=2, progress=listening)
     count = len(result.preliminary)

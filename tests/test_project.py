@@ -70,15 +70,23 @@ def modules():
             yield path, ".".join([package, *(part for part in parts if part != "__init__")])
 
 
+LOOKED_AT = (ast.Module, ast.Import, ast.ImportFrom, ast.Call, ast.Assert, ast.Attribute, ast.FunctionDef)
+
+
 @functools.cache
 def nodes(path):
-    """All nodes of a module's syntax tree, the module itself first."""
-    return tuple(ast.walk(ast.parse(path.read_text())))
+    """The nodes of a module's syntax tree that a test asks for, the module itself first."""
+    return tuple(node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, LOOKED_AT))
+
+
+@functools.cache
+def import_nodes(path):
+    return tuple(node for node in nodes(path) if isinstance(node, (ast.Import, ast.ImportFrom)))
 
 
 def imports(path, name):
     """Dotted names of everything that a module imports, also inside functions."""
-    for node in nodes(path):
+    for node in import_nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -186,7 +194,7 @@ def circles(graph):
 def modules_imported(path):
     """Modules of dftfd that a module imports; `from package import module` asks for the module alone."""
     found = set()
-    for node in nodes(path):
+    for node in import_nodes(path):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

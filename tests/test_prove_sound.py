@@ -113,10 +113,12 @@ def _fold(n):
         ("lda_c_with_a_fold", "uc_monotone"),
     ],
 )
+@pytest.mark.usefixtures("known")
 def test_conditions_of_formulas_with_jumps_and_kinks_are_not_proved(name, condition):
     assert not dftfd.prove(name, condition, _RS, boxes=2000).proved
 
 
+@pytest.mark.usefixtures("known")
 def test_the_derivative_at_a_kink_that_is_positive_on_both_sides_is_proved_and_rechecked():
     proof = dftfd.prove("lda_c_with_a_fold", "ec_scaling", _RS)
     assert proof.proved
@@ -471,6 +473,7 @@ def _slanted(n):
     return 0.05 * slater_exchange(n) * compose(factor, n, reduced_gradient_squared(n))
 
 
+@pytest.mark.usefixtures("known")
 def test_the_recheck_knows_no_slope_across_a_jump():
     """A forged tree: monotonous along s, and positive at s = 0."""
     proof = dftfd.prove("gga_c_with_a_step_down", "ec_scaling", {"rs": (1.0, 2.0), "s": (0.0, 1.2)}, boxes=50)

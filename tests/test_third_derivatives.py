@@ -31,6 +31,7 @@ SLATER = -0.75 * (3 / math.pi) ** (1 / 3)
 
 own = OwnFunctionals()
 known = own.fixture()
+pytestmark = pytest.mark.usefixtures("known")
 
 
 @own("own_lda_of_r")
