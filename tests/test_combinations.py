@@ -16,6 +16,7 @@ from tests.combinations import __main__ as combinations
 from tests.combinations.__main__ import DEFECTS, outcome, shrunk
 from tests.combinations.cases import PROPERTIES, Case, draw
 from tests.combinations.checks import CHECKS
+from tests.combinations.differences import SCALES, Difference, Trial, bend, judged, slope
 from tests.combinations.solving import forget
 from tests.verification.planted import ROOT, with_defect
 from tests.verification.planted_list import PLANTED
@@ -50,6 +51,59 @@ def test_a_planted_defect_is_found(monkeypatch):
     made = Forces.__init__
     monkeypatch.setattr(Forces, "__init__", lambda self, values, *rest: made(self, 0.999 * values, *rest))
     assert outcome(dataclasses.replace(HYDROXYL, options=FIELD))[0] == "wrong"
+
+
+ALPHA, SOFTER, WIDTH = 133.3, 0.5, 2e-6
+
+
+def _energy(t):
+    """A polarisability of 133.8 at t = 0, and of 133.3 where t is longer than 2e-6, as that of Li is; rounded."""
+    return round(-0.5 * ALPHA * t**2 - 30 * t**3 - SOFTER * WIDTH**2 * (np.hypot(1.0, t / WIDTH) - 1.0), 14)
+
+
+def _smooth(t):
+    return round(-0.5 * ALPHA * t**2 - 30 * t**3 - 4e3 * t**4, 14)
+
+
+def _dipole(t):
+    """Its slope is 2.5, with jumps of 1e-9."""
+    return 2.5 * t + np.sin(3 * t) ** 3 + 1e-9 * np.sin(1e9 * t)
+
+
+@pytest.mark.parametrize(
+    ("differences", "got", "verdict"),
+    [
+        (lambda: bend(lambda t: -_energy(t), -_energy(0.0), 5e-4), ALPHA + SOFTER, "rough"),
+        (lambda: bend(lambda t: -_energy(t), -_energy(0.0), 5e-4), ALPHA + 3 * SOFTER, "wrong"),
+        (lambda: bend(lambda t: -_smooth(t), -_smooth(0.0), 5e-4), ALPHA, "right"),
+        (lambda: bend(lambda t: -_smooth(t), -_smooth(0.0), 5e-4), ALPHA * 1.0003, "wrong"),
+        (lambda: slope(_dipole, 5e-4), 2.5, "right"),
+        (lambda: slope(_dipole, 5e-4), 2.5003, "wrong"),
+    ],
+)
+def test_differences_that_contradict_each_other_decide_nothing(monkeypatch, differences, got, verdict):
+    """Noise of short steps does not contradict the long ones; a second length scale, below them all, does."""
+    found = []
+    for number, scale in enumerate(SCALES):
+        monkeypatch.setattr(Trial, "number", number)
+        value, error = differences()
+        found.append(Difference(scale, float(value), 1e-4 * abs(value) + 0.1 * error, error))
+    assert judged(found, got)[0] == verdict
+
+
+def test_rough_differences_are_an_outcome_of_their_own(monkeypatch):
+    """Neither right nor a defect. Of a comparison within its tolerance, no other steps are taken."""
+
+    def check(case):
+        value, error = bend(lambda t: -_energy(t), -_energy(0.0), 5e-4)
+        yield "as differences", value, value, 1e-4, error
+        yield "as response", ALPHA + SOFTER, value, 1e-2, error
+
+    monkeypatch.setattr(combinations, "CHECKS", {"forces": check})
+    monkeypatch.setattr(combinations, "disagrees", lambda case, error: "")
+    found, words = outcome(HYDROXYL)
+    assert found == "rough" and words.startswith("as response: differences contradict each other")
+    assert Trial.number == 0 and "rough" not in DEFECTS
 
 
 def test_planted_defects_are_in_the_process_and_out_again():

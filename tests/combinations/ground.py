@@ -11,6 +11,7 @@ from dftfd.functionals.registry import get_functional
 from dftfd.libcint.mole import to_pyscf
 from dftfd.libcint.two_electron import auxiliary_basis
 from tests.combinations.cases import Case
+from tests.combinations.differences import FIELD, STEP, Trial, bend, slope
 from tests.combinations.formulas import (
     DOUBLE_HYBRIDS,
     FORMULAS,
@@ -20,15 +21,11 @@ from tests.combinations.formulas import (
     second_order_energy,
 )
 from tests.combinations.solving import (
-    FIELD,
     KINKED,
     NOT_IN_PYSCF,
     PYSCF_NAMES,
-    STEP,
     Comparison,
     Inapplicable,
-    Trial,
-    bend,
     direction,
     in_field,
     jumps,
@@ -37,7 +34,6 @@ from tests.combinations.solving import (
     of_one_set,
     options_of,
     pyscfs,
-    slope,
     solved,
     total,
 )
@@ -163,7 +159,7 @@ def janak(case: Case) -> Iterator[Comparison]:
     middle = solved(case, guess=result, occupations=n)
     expected, error = slope(value, step)
     epsilon = middle.mo_energy[s][len(n[s]) - 1]
-    yield "differences of energies by occupation", epsilon, expected, 1e-5 + 0.1 * error
+    yield "differences of energies by occupation", epsilon, expected, 1e-5 + 0.1 * error, error
 
 
 def forces(case: Case) -> Iterator[Comparison]:
@@ -171,13 +167,13 @@ def forces(case: Case) -> Iterator[Comparison]:
     result, d = solved(case), direction(case)
     F = result.forces()
     expected, error = slope(lambda t: total(solved(case, t * d, guess=result)), STEP)
-    yield "differences of energies", -np.sum(F * d), expected, 2e-6 + jumps(case) + 0.1 * error
+    yield "differences of energies", -np.sum(F * d), expected, 2e-6 + jumps(case) + 0.1 * error, error
     if rows := case.options.get("point_charges"):
         along = np.random.default_rng(case.seed).normal(size=(len(rows), 3))
         moved = lambda t: (np.array(rows) + np.pad(t * along, [(0, 0), (1, 0)])).tolist()
         expected, error = slope(lambda t: total(solved(case, guess=result, point_charges=moved(t))), STEP)
         got = -np.sum(result.point_charge_forces() * along)
-        yield "differences of energies by point charges", got, expected, 2e-6 + 0.1 * error
+        yield "differences of energies by point charges", got, expected, 2e-6 + 0.1 * error, error
 
 
 def force_sums(case: Case) -> Iterator[Comparison]:
@@ -199,7 +195,7 @@ def hessian(case: Case) -> Iterator[Comparison]:
         expected, error = slope(lambda t: -np.sum(solved(case, t * d, guess=result).forces() * d), 2 * STEP)
     else:
         expected, error = bend(lambda t: total(solved(case, t * d, guess=result)), total(result), 2 * STEP)
-    yield "differences of energies", np.einsum("ax,axby,by->", d, H, d), expected, 2e-5 + 0.1 * error
+    yield "differences of energies", np.einsum("ax,axby,by->", d, H, d), expected, 2e-5 + 0.1 * error, error
     if not STILL & set(case.options) and not case.xc.startswith("r_x"):
         yield "sum over the atoms", H.sum(axis=0), np.zeros((3, len(d), 3)), 2e-5
 
@@ -209,7 +205,7 @@ def dipole(case: Case) -> Iterator[Comparison]:
     if result.functional.pt2 or not result.functional.has_energy:
         raise Inapplicable
     expected, error = slope(lambda t: -total(solved(case, guess=result, **in_field(case, t * d))), FIELD)
-    yield "differences of energies in fields", result.dipole @ d, expected, 2e-6 + jumps(case) + 0.1 * error
+    yield "differences of energies in fields", result.dipole @ d, expected, 2e-6 + jumps(case) + 0.1 * error, error
 
 
 def parameters(case: Case) -> Iterator[Comparison]:
@@ -232,7 +228,7 @@ def parameters(case: Case) -> Iterator[Comparison]:
 
     expected, error = slope(value, 0.005)
     tolerance = 1e-5 * max(1.0, abs(expected)) + 0.1 * error
-    yield f"differences of energies by {', '.join(names)}", got, expected, tolerance
+    yield f"differences of energies by {', '.join(names)}", got, expected, tolerance, error
 
 
 def order(case: Case) -> Iterator[Comparison]:

@@ -1,10 +1,10 @@
 """What checks of random cases have in common: the converged calculation, differences, PySCF's object of the same.
 
-A check takes a `Case` and gives what it found: `(what, got, expected, tolerance)` per comparison. It raises
-Inapplicable where the case has nothing to compare, and lets the typed errors of a refusal pass.
+A check takes a `Case` and gives what it found: `(what, got, expected, tolerance)` per comparison, and where `expected`
+is a difference by steps, its estimated error as well (`differences`). It raises Inapplicable where the case has
+nothing to compare, and lets the typed errors of a refusal pass.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,6 @@ from tests.combinations.cases import HEAVY_BASES, Case
 
 TERMS = Path(__file__).parents[2] / "examples" / "terms"
 BOHR = 0.529177210903
-STEP, FIELD = 0.01, 0.0005
-"""Displacements [bohr] and fields [hartree/(e bohr)] of differences."""
-SCALES = (1.0, 0.25, 0.5, 2.0, 4.0)
-"""Of steps. A defect is what is off with each of them: a rough energy needs longer ones, a bent one shorter."""
 KINKED = ("hse06", "vv10", "xv")
 """Parts of names. Energies of HSE06 jump where a point crosses s = 1, by 1e-4 of F_x as in libxc (functionals/wpbe.py),
 those with VV10 by 1e-8 hartree where the density of a point crosses 1e-8: first derivatives are compared, not second
@@ -35,13 +31,7 @@ NOT_IN_PYSCF = ("combination", "lh07t", "b2plyp", "scanl", "br89", "vv10", "xv",
 MULTIPLIER = 0.07
 """Of the constraint [hartree]."""
 
-Comparison = tuple[str, Any, Any, float]
-
-
-class Trial:
-    """Which of the scales differences are taken with; grids that are what is off are two levels finer with each."""
-
-    number = 0
+Comparison = tuple[str, Any, Any, float] | tuple[str, Any, Any, float, float]
 
 
 class Inapplicable(Exception):
@@ -129,22 +119,6 @@ def solved(case: Case, shift=None, guess=None, xc=None, atoms=None, **more):
     if plain:
         _last.update(whole, result=result)
     return result
-
-
-def slope(value: Callable[[float], Any], step: float) -> tuple[Any, float]:
-    """Five-point derivative of value(t) at 0, and how far the three-point one is from it."""
-    step *= SCALES[Trial.number]
-    near, far = (np.asarray(value(t)) - np.asarray(value(-t)) for t in (step, 2 * step))
-    best = (8 * near - far) / (12 * step)
-    return best, float(np.abs(best - near / (2 * step)).max())
-
-
-def bend(value: Callable[[float], float], middle: float, step: float) -> tuple[float, float]:
-    """Five-point second derivative of value(t) at 0, whose value is `middle`, and how far the three-point one is."""
-    step *= SCALES[Trial.number]
-    near, far = (value(t) + value(-t) - 2 * middle for t in (step, 2 * step))
-    best = (16 * near - far) / (12 * step**2)
-    return best, abs(best - near / step**2)
 
 
 def jumps(case: Case) -> float:
