@@ -102,7 +102,13 @@ def _expression(text, shown) -> Functional:
         return _sum(text, _combined, shown)
     exchange, correlation = sides
     parts = [_sum(exchange, _exchange, shown)] if exchange else []
-    parts += [_sum(correlation, _correlation, shown)] if correlation else []
+    if correlation:
+        parts.append(_sum(correlation, _correlation, shown))
+        if not parts[-1].terms and parts[-1].exact_exchange:
+            raise FunctionalError(
+                f"{correlation!r} behind the comma of {shown!r} is exact exchange, no correlation; write "
+                f"'{exchange} + {correlation}' if the sum is meant."
+            )
     if not parts:
         raise FunctionalError("the functional is ','; give a name on one side of the comma at least.")
     return functools.reduce(operator.add, parts)

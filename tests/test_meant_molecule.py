@@ -18,10 +18,13 @@ from dftfd.model.input_warnings import warn_about_functional, warn_about_sizes
 from dftfd.model.option_values import LENGTHS
 from dftfd.model.options import OPTIONS, Options
 from dftfd.response.polarizability import FREQUENCY
-from dftfd.results.qcschema import read_input
+from dftfd.results.qcschema import atomic_result, read_input, write_json
 from dftfd.system.geometry import parse_geometry
 from dftfd.system.isotopes import isotopes_of_text, masses
 from dftfd.system.molecule import UNITS
+from dftfd.tasks.reaction_path import ReactionPath
+from dftfd.tasks.scan_result import Scan
+from dftfd.tasks.trajectory import Frame
 
 O2 = "\nO 0 0 0\nO 0 0 1.2"
 MOL = """
@@ -531,6 +534,43 @@ def test_a_blank_in_a_name_is_no_difference_from_a_number_of_libxc():
 def test_kinetic_energies_under_short_names_warn(name):
     with pytest.warns(InputWarning, match="is a kinetic energy"):
         warn_about_functional(name, get_functional(name), types.SimpleNamespace(moves=False))
+
+
+def test_exact_exchange_is_no_correlation():
+    """'m06,hf' for M06-HF was the exchange of M06 and all of exact exchange."""
+    with pytest.raises(FunctionalError, match="behind the comma of 'm06,hf' is exact exchange"):
+        get_functional("m06,hf")
+    assert get_functional("b88,lyp + 0.2*hf").exact_exchange
+
+
+def test_written_geometries_say_charge_spin_and_ghosts(tmp_path):
+    """Frames of optimisations, scans and reaction paths were those of neutral closed shells, ghosts real atoms."""
+    words, x = "pbe/sto-3g auto charge -2 spin 2", np.array([[0.0, 0, 0], [0, 0, 2.0]])
+    names, one = ("O", "ghost-H"), np.array([1.0])
+    Scan(names, (0, 1), False, words, one, one, one > 0, x[None]).write(tmp_path / "scan.xyz")
+    ReactionPath(names, x[None], one, one, 0, True, "pbe", -2, 2).write(tmp_path / "path.xyz")
+    (tmp_path / "frame.xyz").write_text(str(Frame(names, x, -1.0, np.zeros((2, 3)), words)))
+    for name in ("scan", "path", "frame"):
+        read = molecule(tmp_path / f"{name}.xyz", "sto-3g", allow_close=True)
+        assert (read.charge, read.spin, read.ghost) == (-2, 2, (False, True)), name
+    assert molecule("O 0 0 0; ghost-H 0 0 1", "sto-3g").centres == names
+
+
+@pytest.mark.parametrize(
+    ("atom", "options"),
+    [("Be", {"basis": "6-31g*", "cartesian": True}), ("Na", {"basis": "sto-3g", "ecp": "lanl2dz", "spin": 1})],
+)
+def test_an_answer_sent_back_is_the_same_question_or_refused(atom, options, tmp_path):
+    """QCSchema lost Cartesian functions (1e-3 hartree) and core potentials that were chosen (160 hartree)."""
+    result = run_scf(molecule(f"{atom} 0 0 0;", **options), "hf")
+    write_json(tmp_path / "again.json", atomic_result(result))
+    request = read_input(tmp_path / "again.json")
+    if "ecp" in options:
+        with pytest.raises(InputError, match="unknown basis set 'sto-3g with other core potentials'"):
+            molecule(**request.molecule)
+    else:
+        assert molecule(**request.molecule).n_ao == result.molecule.n_ao == 15
+        assert "cartesian" not in request.settings
 
 
 @pytest.mark.parametrize("name", ["pbe", "m06_2x", "pw91"])

@@ -286,8 +286,11 @@ def _frame(outcome):
     lines = [str(len(molecule["symbols"])), f"{outcome.name} charge={charge} multiplicity={multiplicity}"]
     lines[1] += f" energy_hartree={outcome.energy!r}"
     x = molecule["geometry"]
-    for k, symbol in enumerate(molecule["symbols"]):
-        lines.append(f"{symbol} " + " ".join(f"{a * BOHR_IN_ANGSTROM:.10f}" for a in x[3 * k : 3 * k + 3]))
+    for k, (symbol, is_real) in enumerate(zip(molecule["symbols"], molecule["real"], strict=True)):
+        lines.append(
+            f"{symbol if is_real else f'ghost-{symbol}'} "
+            + " ".join(f"{a * BOHR_IN_ANGSTROM:.10f}" for a in x[3 * k : 3 * k + 3])
+        )
     return "\n".join(lines) + "\n"
 
 

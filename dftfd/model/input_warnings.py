@@ -69,7 +69,11 @@ def warn_about_functional(spec, functional: Functional, grid) -> None:
             f"functional {spec.strip()!r} is exchange alone ({', '.join(names)}), without correlation; write "
             f"'{spec.strip()},' if this is meant, or name a correlation functional after the comma."
         )
-    if short and (kinetic := [name for name in names if _KINETIC.search(name)]) and not _KINETIC.search(spec):
+    if (
+        isinstance(spec, str)
+        and (kinetic := [name for name in names if _KINETIC.search(name)])
+        and not _KINETIC.search(spec)
+    ):
         _warn(f"functional {spec.strip()!r} is a kinetic energy ({', '.join(kinetic)}), no exchange and correlation.")
     if isinstance(spec, str) and (shares := _odd_shares(spec, functional)):
         _warn(
@@ -92,6 +96,7 @@ def _odd_shares(spec, functional) -> tuple[float, float] | None:
     names = re.findall(r"[A-Za-z][\w-]*", bare)
     known = [(c, term.kind) for c, term in functional.terms if not term.is_nonlocal]
     is_sum = "," not in bare and _SIGN.search(bare) and not all(map(_KIND.search, names))
+    is_sum = is_sum or re.search(r"(?:^|,)\s*-", bare)
     if not is_sum or any(functional.pt2) or {kind for _, kind in known} - {"x", "c"}:
         return None
     if any(omega for omega, _ in functional.exact_exchange) or functional.exact_exchange_ranges:

@@ -11,6 +11,7 @@ import numpy as np
 
 from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import InputError, UnsupportedError, shown
+from dftfd.libcint.basis_sets import load_ecp
 from dftfd.libcint.mole import average_masses, common_masses
 from dftfd.runtime.arguments import each, flag, number, refuse_unknown, text
 from dftfd.runtime.files import write_text
@@ -52,7 +53,7 @@ class Request:
 
 
 def read_input(path) -> Request:
-    """The request of an AtomicInput file; keywords are options of run_scf.
+    """The request of an AtomicInput file; keywords are options of run_scf, and cartesian of dftfd.molecule.
 
     Raises InputError with the field's name where something is missing or of the wrong kind, UnsupportedError for
     drivers that RETURNS does not have.
@@ -67,6 +68,7 @@ def read_input(path) -> Request:
         raise UnsupportedError(f"{where}: driver {shown(driver)}; known here: {', '.join(RETURNS)}.")
     model, molecule = _field(document, "model", dict, where), _field(document, "molecule", dict, where)
     keywords = document.get("keywords") or {}
+    cartesian = keywords.pop("cartesian", False) if isinstance(keywords, dict) else False
     if not isinstance(keywords, dict) or set(keywords) & set(DECIDED):
         raise InputError(
             f"{where}: keywords must be a mapping of options of run_scf without {', '.join(DECIDED)}; "
@@ -76,7 +78,8 @@ def read_input(path) -> Request:
     refuse_unknown(f"{where}, model", model, ("method", "basis"))
     functional, basis = (_field(model, name, str, f"{where}, model") for name in ("method", "basis"))
     atoms = _molecule_arguments(molecule, f"{where}, molecule")
-    return Request(atoms | {"basis": basis}, {"xc": functional} | keywords, driver)
+    atoms |= {"basis": basis, "cartesian": flag.checked(f"{where}, cartesian", cartesian)}
+    return Request(atoms, {"xc": functional} | keywords, driver)
 
 
 def _molecule_arguments(molecule, where):
@@ -145,12 +148,14 @@ def atomic_result(result, driver: str = "energy") -> dict:
     keywords = settings.options.document()
     if potential is not None:  # code, of which the name is said
         keywords["external_potential"] = potential.name
+    if result.molecule.cartesian:
+        keywords["cartesian"] = True
     document = {
         "schema_name": "qcschema_output",
         "schema_version": 1,
         "molecule": _molecule(result),
         "driver": driver,
-        "model": {"method": settings.functional, "basis": settings.basis},
+        "model": {"method": settings.functional, "basis": _basis(result)},
         "keywords": keywords,
         "properties": _properties(result),
         "return_result": RETURNS[driver](result),
@@ -176,6 +181,17 @@ def atomic_result(result, driver: str = "energy") -> dict:
             "error_message": f"SCF not converged after {result.cycles} cycles.",
         }
     return document
+
+
+def _basis(result):
+    """The name of the basis set, and that core potentials are others than its own, which no document is read with."""
+    molecule = result.molecule
+    atoms = zip(molecule.atom_basis, molecule.symbols, molecule.ghost, molecule.atom_ecp, strict=True)
+    try:
+        is_own = all(ecp == load_ecp(basis, symbol) for basis, symbol, ghost, ecp in atoms if not ghost)
+    except InputError:  # the set has none in the library
+        is_own = False
+    return result.settings.basis + ("" if is_own else " with other core potentials")
 
 
 def _molecule(result):

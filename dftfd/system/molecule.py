@@ -90,6 +90,11 @@ class Molecule(ShownAsText):
         """Number of centres, ghosts included."""
         return len(self.symbols)
 
+    @property
+    def centres(self) -> tuple[str, ...]:
+        """The element of each centre, ghosts as 'ghost-O'."""
+        return tuple(f"ghost-{name}" if ghost else name for name, ghost in zip(self.symbols, self.ghost, strict=True))
+
     @cached_property
     def atomic_numbers(self) -> np.ndarray:
         """Full atomic number Z of each centre (atom,), also of ghosts and of atoms with a core potential."""

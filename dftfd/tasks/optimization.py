@@ -75,7 +75,7 @@ class Optimization(ShownAsText):
         what = "transition state" if self.transition_state else "geometry"
         what += f" of excited state {self.state}" if self.state else ""
         lines = [f"{what} {outcome} after {len(self.energies)} energies and gradients, positions / angstrom"]
-        for symbol, position in zip(self.molecule.symbols, self.coordinates[-1] * BOHR_IN_ANGSTROM, strict=True):
+        for symbol, position in zip(self.molecule.centres, self.coordinates[-1] * BOHR_IN_ANGSTROM, strict=True):
             lines.append(f"{symbol:>4}" + "".join(f"{x:16.8f}" for x in position))
         largest = np.linalg.norm(self.forces[-1], axis=1).max()
         lines.append(f"  largest force {largest:.2e} hartree/bohr")
@@ -265,7 +265,7 @@ class _Path:
     def add(self, coordinates, energy, forces, note) -> Frame:
         """The frame of a new calculation, written to the trajectory."""
         positions = np.array(coordinates) * BOHR_IN_ANGSTROM
-        frame = Frame(self._molecule.symbols, positions, float(energy), forces, *self._kind)
+        frame = Frame(self._molecule.centres, positions, float(energy), forces, *self._kind)
         if self._file is not None:
             self._writer = self._writer or TrajectoryWriter(self._file, self.frames)
             self._writer.append(frame)
@@ -302,7 +302,7 @@ def _earlier_frames(molecule, kind, trajectory) -> list[Frame]:
     frames = read_trajectory(trajectory) if os.path.exists(trajectory) else []
     model, identity = kind
     for frame in frames:
-        if frame.symbols != molecule.symbols or frame.identity is None and frame.model != model:
+        if frame.symbols not in (molecule.centres, molecule.symbols) or frame.identity is None and frame.model != model:
             raise CheckpointError(
                 f"{trajectory} is the path of {''.join(frame.symbols)} with {frame.model}, not of "
                 f"{''.join(molecule.symbols)} with {model}; continue with the same, or choose another file."

@@ -30,7 +30,7 @@ class ReactionPath(ShownAsText):
 
     symbols (atom,).   coordinates (point, atom, 3) [bohr], energies (point,) [hartree].   lengths: (point,) along the
     path [bohr u^1/2], zero at the transition state, which is the point number `top`.   converged: whether both ends are
-    minima.   model: what was computed, in words.
+    minima.   model: what was computed, in words.   charge, spin: of the molecule.
     """
 
     symbols: tuple[str, ...]
@@ -40,6 +40,8 @@ class ReactionPath(ShownAsText):
     top: int
     converged: bool
     model: str
+    charge: int = 0
+    spin: int = 0
 
     @property
     def barriers(self) -> tuple[float, float]:
@@ -72,7 +74,7 @@ class ReactionPath(ShownAsText):
     def _xyz(self):
         rows = []
         for s, energy, x in zip(self.lengths, self.energies, self.coordinates * BOHR_IN_ANGSTROM, strict=True):
-            said = f"path={float(s)!r} energy_hartree={float(energy)!r}"
+            said = f"charge={self.charge} spin={self.spin} path={float(s)!r} energy_hartree={float(energy)!r}"
             rows += [str(len(self.symbols)), f"Properties=species:S:1:pos:R:3 {said}"]
             rows += [
                 f"{symbol:<4}" + "".join(f"{v:18.10f}" for v in r) for symbol, r in zip(self.symbols, x, strict=True)
@@ -176,5 +178,13 @@ def _path(result, vibrations, converged, coordinates, energies) -> ReactionPath:
     top = int(np.argmin(np.abs(coordinates - result.molecule.coordinates).max(axis=(1, 2))))
     lengths = np.concatenate([[0.0], np.cumsum(steps)])
     return ReactionPath(
-        vibrations.symbols, coordinates, energies, lengths - lengths[top], top, converged, vibrations.what
+        vibrations.symbols,
+        coordinates,
+        energies,
+        lengths - lengths[top],
+        top,
+        converged,
+        vibrations.what,
+        result.molecule.charge,
+        result.molecule.spin,
     )

@@ -17,6 +17,7 @@ from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.records import HEAD, digest, pieces_of
 from dftfd.system.internal_coordinates import KINDS, UNITS
+from dftfd.tasks.trajectory import electrons_in
 
 FORMAT, RECORD = 1, "a scan"
 LARGEST_FILE = 2**28  # bytes
@@ -109,7 +110,9 @@ class Scan(ShownAsText):
     def _xyz(self):
         lines = []
         for value, energy, x in zip(self.values, self.energies, self.coordinates * BOHR_IN_ANGSTROM, strict=True):
-            comment = f"{KINDS[len(self.atoms)]}={float(value)!r} energy_hartree={float(energy)!r}"
+            comment = (
+                f"{electrons_in(self.model)}{KINDS[len(self.atoms)]}={float(value)!r} energy_hartree={float(energy)!r}"
+            )
             lines += [str(len(self.symbols)), comment]
             lines += [
                 f"{symbol} " + " ".join(f"{a:.10f}" for a in row) for symbol, row in zip(self.symbols, x, strict=True)

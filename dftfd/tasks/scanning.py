@@ -157,7 +157,7 @@ class _Course:
             self._points.append((value, energy, converged, x))
 
     def _head(self):
-        return {"symbols": self.molecule.symbols, "atoms": self.atoms} | dict(
+        return {"symbols": self.molecule.centres, "atoms": self.atoms} | dict(
             zip(("relaxed", "model"), self._kind, strict=True)
         )
 
@@ -193,7 +193,7 @@ class _Course:
         values, energies, converged, coordinates = zip(*self._points, strict=True)
         arrays = np.array(values), np.array(energies), np.array(converged, dtype=bool), np.array(coordinates)
         relaxed, model = self._kind
-        return Scan(self.molecule.symbols, self.atoms, relaxed, model, *arrays, self.n_computed)
+        return Scan(self.molecule.centres, self.atoms, relaxed, model, *arrays, self.n_computed)
 
 
 def _of_document(path, molecule, atoms, relaxed, model, content) -> list[dict] | None:
@@ -201,7 +201,8 @@ def _of_document(path, molecule, atoms, relaxed, model, content) -> list[dict] |
     if content.startswith(HEAD[: len(content)]):
         return None
     before = load_scan(path)
-    same = (before.symbols, before.atoms, before.relaxed, before.model) == (molecule.symbols, atoms, relaxed, model)
+    same = (before.atoms, before.relaxed, before.model) == (atoms, relaxed, model)
+    same &= before.symbols in (molecule.centres, molecule.symbols)
     moved = lambda value: with_value(molecule, atoms, value)
     if (
         not same

@@ -50,7 +50,7 @@ class Frame:
     identity: Mapping | None = None
 
     def __str__(self):
-        energy = f"energy={self.energy * HARTREE_IN_EV!r} energy_hartree={self.energy!r}"
+        energy = f"{electrons_in(self.model)}energy={self.energy * HARTREE_IN_EV!r} energy_hartree={self.energy!r}"
         known = "" if self.identity is None else f" identity={quote(json.dumps(self.identity))}"
         rows = [str(len(self.symbols)), f'{_COLUMNS} {energy} model="{self.model}" units="{_UNITS}"{known}']
         forces = self.forces * _FORCE
@@ -59,6 +59,12 @@ class Frame:
             rows.append(" ".join([symbol, *(repr(x) for row in numbers for x in row)]))
         rows[1] += f" check={checksum(chr(10).join(rows[1:]).encode())}"
         return "\n".join(rows) + "\n"
+
+
+def electrons_in(model: str) -> str:
+    """'charge=-1 spin=0 ' of a model in words, as comment lines of xyz say it; nothing where the words do not."""
+    said = re.search(r"charge ([+-]?[0-9]+) spin (-?[0-9]+)", model)
+    return f"charge={int(said[1])} spin={int(said[2])} " if said else ""
 
 
 class TrajectoryWriter:
