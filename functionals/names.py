@@ -403,3 +403,6 @@ def refuse_part(spec, functional: Functional) -> None:
             f"functional {spec.strip()!r} is nonlocal correlation alone, without exchange: {other}add "
             f"it to another, as in 'pbe + 1.0*{names[0]}', or give dftfd.get_functional({names[0]!r}) if it is meant."
         )
+    if isinstance(spec, str) and not names and not functional.exact_exchange and any(functional.pt2):
+        spec = spec.strip()
+        raise FunctionalError(f"functional {spec!r} is perturbation theory alone; 'hf + {spec}' is MP2.")

@@ -541,6 +541,8 @@ def test_exact_exchange_is_no_correlation():
     with pytest.raises(FunctionalError, match="behind the comma of 'm06,hf' is exact exchange"):
         get_functional("m06,hf")
     assert get_functional("b88,lyp + 0.2*hf").exact_exchange
+    with pytest.raises(FunctionalError, match="'pt2' is perturbation theory alone"):
+        run_scf(molecule("He 0 0 0;", "sto-3g"), "pt2")
 
 
 def test_written_geometries_say_charge_spin_and_ghosts(tmp_path):

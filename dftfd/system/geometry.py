@@ -477,7 +477,8 @@ def check_further_columns(comment: str, rows: list[list[str]], source: str) -> N
 
     They have more columns than four, and x is a whole number in all lines before three columns with points, or one and
     the same before numbers with points, or any but zero in all of them, or counts the lines, or is the element's atomic
-    number or mass, or y and the next but one are 0 or 1 (MOPAC's flags). A comment that tells the columns is believed.
+    number or mass, or has other decimals than the three columns behind, which have the same (charges, radii), or y and
+    the next but one are 0 or 1 (MOPAC's flags). A comment that tells the columns is believed.
     Where lines have different numbers of columns, one may have a blank or a comma within a number.
     """
     from dftfd.libcint.mole import average_masses  # PySCF, which help and lists do not wait for
@@ -505,8 +506,12 @@ def check_further_columns(comment: str, rows: list[list[str]], source: str) -> N
     masses = average_masses([ATOMIC_NUMBERS[parse_atom_name(word, "atom").symbol] for word in columns[0]])
     is_mass = all(abs((real(word) or 0) - mass) < 0.05 for word, mass in zip(columns[1], masses, strict=True))
     is_index = len(rows) > 1 and columns[1] in ([str(k + start) for k in range(len(rows))] for start in (0, 1))
-    if is_code or is_flag or is_number or is_index or is_mass:
+    numbers = zip(columns[1:5], pointed[1:5], strict=True)
+    digits = [{len(word.partition(".")[2]) for word in column} if is_real else set() for column, is_real in numbers]
+    is_alone = any(map(real, columns[1])) and [len(d) for d in digits] == [1] * 4 and len(rows) > 1
+    is_alone &= digits[0] != digits[1] == digits[2] == digits[3]
+    if is_code or is_flag or is_number or is_index or is_mass or is_alone:
         raise InputError(
             f"{source}: column {3 if is_flag else 2} of the lines of atoms, {shown(' '.join(rows[0]))}, holds atomic "
-            "numbers, masses, codes or flags; 'El x y z' expected, coordinates with points."
+            "numbers, masses, charges, codes or flags; 'El x y z' expected, coordinates with points."
         )
