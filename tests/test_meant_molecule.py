@@ -530,6 +530,14 @@ def test_a_blank_in_a_name_is_no_difference_from_a_number_of_libxc():
     assert [term.name for _, term in get_functional("0.5*1 + 0.5*101").terms] == ["lda_x", "gga_x_pbe"]
 
 
+@pytest.mark.parametrize("name", ["6-31g(dp)", "6-31g(p)", "6-311g(2d2p)", "6-31g(5d)", "6-31g(x)", "6-31g(d,)"])
+def test_polarisation_of_pople_sets_is_of_known_functions(name):
+    """For hydrogen alone they were the sets without polarisation."""
+    with pytest.raises(InputError, match="unknown basis set"):
+        molecule("H 0 0 0; H 0 0 0.74", name)
+    assert molecule("H 0 0 0; H 0 0 0.74", "6-311++G(3df,3pd)").n_ao == 36
+
+
 @pytest.mark.parametrize("name", ["pbe2", "pbe-3", "tf"])
 def test_kinetic_energies_under_short_names_warn(name):
     with pytest.warns(InputWarning, match="is a kinetic energy"):

@@ -23,7 +23,9 @@ from pyscf.lib.exceptions import BasisNotFoundError
 from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import InputError, closest_names, shown
 
-_POPLE = re.compile(r"(?:321|431|631|6311)\+{0,2}g(?:\*{1,2}|\([0-9a-z]+(?:,[0-9a-z]+)?\))?")
+_POPLE = re.compile(
+    r"(?:321|431|631|6311)\+{0,2}g(?:\*{1,2}|\((?=[^,)])(?:[1-4]?d)?(?:[1-4]?f)?(?:,(?=[^)])(?:[1-4]?p)?(?:[1-4]?d)?)?\))?"
+)
 _AUXILIARY = re.compile(r"fit|ri$|so$|^sap|etb|^demon|^ahlrichs|cfit")
 _FITTING = re.compile(r"(?P<of>.*?)(?:mp2|opt|[jkcx])*(?:fit|ri)|sapgrasp.*|demon|ahlrichs|weigend(?:\+etb)?")
 """Sets that expand densities or potentials."""
