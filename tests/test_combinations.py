@@ -16,7 +16,7 @@ from tests.combinations import __main__ as combinations
 from tests.combinations.__main__ import DEFECTS, outcome, shrunk
 from tests.combinations.cases import PROPERTIES, Case, draw
 from tests.combinations.checks import CHECKS
-from tests.combinations.differences import SCALES, Difference, Trial, bend, judged, slope
+from tests.combinations.differences import SCALES, Difference, Trial, bend, judged, slope, threshold
 from tests.combinations.solving import forget
 from tests.verification.planted import ROOT, with_defect
 from tests.verification.planted_list import PLANTED
@@ -53,11 +53,11 @@ def test_a_planted_defect_is_found(monkeypatch):
     assert outcome(dataclasses.replace(HYDROXYL, options=FIELD))[0] == "wrong"
 
 
-ALPHA, SOFTER, WIDTH = 133.3, 0.5, 2e-6
+ALPHA, SOFTER, WIDTH = 133.3, 0.5, 6e-6
 
 
 def _energy(t):
-    """A polarisability of 133.8 at t = 0, and of 133.3 where t is longer than 2e-6, as that of Li is; rounded."""
+    """A polarisability of 133.8 at t = 0, and of 133.3 where t is longer than 6e-6, as that of Li is; rounded."""
     return round(-0.5 * ALPHA * t**2 - 30 * t**3 - SOFTER * WIDTH**2 * (np.hypot(1.0, t / WIDTH) - 1.0), 14)
 
 
@@ -89,6 +89,14 @@ def test_differences_that_contradict_each_other_decide_nothing(monkeypatch, diff
         value, error = differences()
         found.append(Difference(scale, float(value), 1e-4 * abs(value) + 0.1 * error, error))
     assert judged(found, got)[0] == verdict
+
+
+def test_short_steps_are_converged_as_tightly_as_they_are_short(monkeypatch):
+    """In a field h, 133.8 h^2 / 2 hartree are to be found: the threshold is a thousandth of it, or a few roundings."""
+    assert threshold(1e-12, -7.5) == 1e-12
+    for number, scale in enumerate(SCALES):
+        monkeypatch.setattr(Trial, "number", number)
+        assert threshold(1e-12, -7.5) <= max(1e-3 * ALPHA / 2 * (5e-4 * scale) ** 2, 4e-15)
 
 
 def test_rough_differences_are_an_outcome_of_their_own(monkeypatch):

@@ -12,7 +12,7 @@ import numpy as np
 
 STEP, FIELD = 0.01, 0.0005
 """Displacements [bohr] and fields [hartree/(e bohr)] of differences."""
-SCALES = (1.0, 0.25, 0.5, 2.0, 4.0, 2**-4, 2**-6, 2**-8, 2**-10)
+SCALES = (1.0, 0.25, 0.5, 2.0, 4.0, 2**-4, 2**-6, 2**-8)
 """Of steps: the first alone where it agrees, all of them where it does not."""
 BARS = 4.0
 """Noise of a five-point difference by how far the three-point one is from it: 3.5 of first, 3.9 of second ones."""
@@ -33,6 +33,14 @@ class Difference(NamedTuple):
     error: float
 
 
+def threshold(conv_tol: float, energy: float) -> float:
+    """Convergence [hartree] of a step's SCF, which starts from the middle: as h^2, to a few roundings of the energy.
+
+    A looser one ends where it starts: in fields of 1e-6 the dipole of NaH, 1e-11 hartree, is that of no field.
+    """
+    return max(conv_tol * min(1.0, SCALES[Trial.number]) ** 2, 4 * float(np.spacing(abs(energy))))
+
+
 def slope(value: Callable[[float], Any], step: float) -> tuple[Any, float]:
     """Five-point derivative of value(t) at 0, and how far the three-point one is from it."""
     step *= SCALES[Trial.number]
@@ -42,8 +50,11 @@ def slope(value: Callable[[float], Any], step: float) -> tuple[Any, float]:
 
 
 def bend(value: Callable[[float], float], middle: float, step: float) -> tuple[float, float]:
-    """Five-point second derivative of value(t) at 0, whose value is `middle`, and how far the three-point one is."""
-    step *= SCALES[Trial.number]
+    """Five-point second derivative of value(t) at 0, whose value is `middle`, and how far the three-point one is.
+
+    With other steps the middle is found anew, as tightly converged as the rest.
+    """
+    step, middle = step * SCALES[Trial.number], value(0.0) if Trial.number else middle
     near, far = (value(t) + value(-t) - 2 * middle for t in (step, 2 * step))
     best = (16 * near - far) / (12 * step**2)
     return best, abs(best - near / step**2)
