@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 
+import numpy as np
 import pytest
 
 import dftfd
@@ -173,6 +174,25 @@ def test_options_of_the_batch_as_a_whole():
             run_batch(["He 0 0 0;"], jobs=jobs)
     with pytest.raises(InputError, match="external_potential=.* cannot be sent to other processes; use jobs=1"):
         run_batch(["He 0 0 0;"], external_potential=lambda r: r[0], jobs=2)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("occupations", (1, 0)), ("broken_symmetry", (0,)), ("grid", (np.zeros((1, 3)), np.ones(1)))],
+)
+def test_what_numbers_orbitals_atoms_or_points_of_one_molecule_is_not_for_others(option, value):
+    """Two occupied orbitals of He were given to Ne, which lost eight electrons. Frames of one molecule share them."""
+    with pytest.raises(InputError, match=f"{option}= is for one molecule, and 'He 0 0 0;' and 'Ne 0 0 0;' are two"):
+        run_batch(["He 0 0 0;", "Ne 0 0 0;"], **OPTIONS, **{option: value})
+    with pytest.raises(InputError, match="is for one molecule; a benchmark"):
+        dftfd.benchmark("quick", **{option: value})
+
+
+def test_occupations_of_frames_and_of_each_molecule():
+    kept = run_batch(["H 0 0 0; H 0 0 0.7", "H 0 0 0; H 0 0 0.8"], **OPTIONS, occupations=(2, 0))
+    assert [outcome.error for outcome in kept] == [None, None]
+    own = [("He", "He 0 0 0;", {"occupations": (2,)}), ("Be", "Be 0 0 0;", {"occupations": (2, 2)})]
+    assert [outcome.converged for outcome in run_batch(own, **OPTIONS)] == [True, True]
 
 
 @pytest.mark.slow

@@ -65,6 +65,22 @@ def _require_own(options: Options, own: Mapping) -> Options:
     return Options.given_to("run_batch", **{**vars(options), **own})
 
 
+def _refuse_shared(options: Options, queue) -> None:
+    """InputError where molecules that differ share what the batch says of orbitals, atoms or points of one."""
+    for name in sorted(options.by_number()):
+        kinds: dict[Any, str] = {}
+        for entry in queue:
+            if (one := entry.molecule) is not None and name not in entry.options:
+                place = one.coordinates.tobytes() if name == "grid" else b""
+                kinds.setdefault((one.symbols, one.charge, one.spin, place), entry.name)
+        if len(kinds) > 1:
+            first, other, *_ = kinds.values()
+            raise InputError(
+                f"{name}= is for one molecule, and {shown(first)} and {shown(other)} are two; give each its own, as "
+                f"(name, molecule, {{{name!r}: ...}})."
+            )
+
+
 _SEARCH = ("constraints", "coordinate_system", "max_steps", "optimizer", "grid_response")
 
 
@@ -159,6 +175,7 @@ def run_batch(
     queue = read_entries(molecules, molecule_options or {})
     own = {id(entry.options): entry.options for entry in queue if entry.options}
     together = {key: _require_own(checked, options) for key, options in own.items()}
+    _refuse_shared(checked, queue)
     outcomes = {}
 
     def finish(outcome):

@@ -328,8 +328,13 @@ class Options:
         return {name: getattr(self, name) for name in names(*decide) if OPTIONS[name].differs(getattr(self, name))}
 
     def of_one_molecule(self) -> set[str]:
-        """Those given that suit no task that computes several molecules: files, and electrons by number."""
-        return {*self.changed(RUN), *(self.changed().keys() & {"occupations", "follow_orbitals"})} - {"max_memory"}
+        """Those given that suit no task that computes several molecules: files, and orbitals, atoms, points by number."""
+        return ({*self.changed(RUN), *self.by_number()} | self.changed().keys() & {"follow_orbitals"}) - {"max_memory"}
+
+    def by_number(self) -> set[str]:
+        """Those given that number the orbitals or atoms of one molecule, or hold points around it."""
+        atoms = {"broken_symmetry"} if self.broken_symmetry not in (None, "mix") else set()
+        return atoms | self.changed().keys() & {"occupations", "grid"}
 
     def plain(self, *decide: str) -> dict:
         """Numbers, text, lists and arrays, as files keep them, of those that decide one of the things named."""

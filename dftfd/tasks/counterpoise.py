@@ -92,7 +92,7 @@ def interaction_energy(
     Raises InputError for fragments that do not make up the molecule.
     """
     checked = Options.given_to("interaction_energy", xc=xc, **options)
-    if given := checked.of_one_molecule() - {"progress"}:
+    if given := checked.of_one_molecule() - {"progress", "grid", "broken_symmetry"}:
         raise InputError(f"{min(given)}= is for one molecule; an interaction energy computes the whole and its parts.")
     if not counterpoise and checked.broken_symmetry not in (None, "mix"):
         raise InputError(

@@ -92,6 +92,8 @@ class FitProblem:
         self.scfs, self.densities, self.at_fixed = {}, {}, {}
         self.options, self.key = options, uuid.uuid4().hex
         needed = {name for found in self.sets for r in found.reactions for name, _ in r.stoichiometry}
+        if len(needed) > 1 and (given := Options(**options).by_number()):
+            raise InputError(f"{min(given)}= is for one molecule; this fit computes {len(needed)}.")
         for name in sorted(needed):
             one = species[name]
             system = molecule(one.atoms, self.basis, one.charge, one.spin, allow_close=True)
