@@ -34,6 +34,7 @@ from dftfd.functionals.parameters import (
     in_notebooks,
     multiple,
     name_of,
+    place_of,
     plain,
     plain_leaves,
     replaced,
@@ -319,15 +320,19 @@ class Functional:
     def with_parameters(self, /, **changes: Any) -> "Functional":
         """The functional with other parameter values, as in `with_parameters(kappa=1.245)`.
 
-        FunctionalError for names that are not there, values of another shape, and a name that stands for different
-        values in several terms.
+        A name with that of a part, `**{"lyp.a": 0.05}`, is the parameter of this part alone.
+        FunctionalError for names that are not there, values of another shape, a name that stands for different values
+        in several terms, and one of a hybrid's part that could be meant for its exact exchange, as a and alpha.
         """
         if not changes:
             return self
-        for name, value in changes.items():
-            require_settable(self.name, [t for _, t in self.terms], name, value)
-        own = lambda t: {k: v for k, v in changes.items() if k in t.parameters}
-        terms = tuple((c, t.with_parameters(own(t), by_hand=True)) for c, t in self.terms)
+        own: dict[int, dict] = {id(t): {} for _, t in self.terms}
+        for given, value in changes.items():
+            name, chosen = place_of(self.name, [t for _, t in self.terms], self.exact_exchange, given)
+            require_settable(self.name, chosen, name, value)
+            for t in chosen:
+                own[id(t)][name] = value
+        terms = tuple((c, t.with_parameters(own[id(t)], by_hand=True)) for c, t in self.terms)
         exchange = self.exact_exchange
         if "omega" in changes:  # follows that of the semilocal exchange that complements it
             exchange = with_range(self.name, self.terms, exchange, changes["omega"])

@@ -30,7 +30,7 @@ MAX_LENGTH = 1000
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _EXACT = rf"(?:[sS][rR]|[lL][rR])_?[hH][fF]\(\s*{_NUMBER}\s*\)|[rR][sS][hH]\([^()]*\)"
 _NAME = rf"{_EXACT}|(?:[lL][iI][bB][xX][cC]:)?(?:[A-Za-z][A-Za-z0-9_]*(?:-[A-Za-z0-9]+)*|\d+(?![\d.]))"
-_SETTING = rf"\s*[A-Za-z_]\w*\s*=\s*[+-]?{_NUMBER}\s*"
+_SETTING = rf"\s*[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?\s*=\s*[+-]?{_NUMBER}\s*"
 _ONE = rf"(?P<name>{_NAME})(?:\s*\((?P<settings>{_SETTING}(?:[,;]{_SETTING})*)\))?"
 _TERM = re.compile(
     rf"\s*(?P<sign>[+-]?)\s*(?:(?P<before>{_NUMBER})\s*\*\s*)?{_ONE}(?:\s*\*\s*(?P<after>{_NUMBER}))?\s*"

@@ -1,6 +1,7 @@
 """Parameters of formulas, numbers or pytrees of arrays such as networks: what may be set, as text and as plain data."""
 
 import hashlib
+import re
 import sys
 from collections.abc import Mapping
 from html import escape
@@ -35,6 +36,41 @@ def replaced(known: Mapping, values: Mapping) -> dict:
             )
         found[name] = Switch(found[name])
     return found
+
+
+_PREFIX = re.compile(r"(hyb_)?(lda|gga|mgga)_(x|c|xc|k)_")
+_FRACTIONS, _OF_RANGES = ("a", "a0", "ax", "a_x", "alpha"), ("alpha", "beta")
+"""What papers call the fractions of exact exchange in a hybrid, and those of CAM's two ranges."""
+
+
+def place_of(functional: str, terms, exact_exchange, name: str) -> tuple[str, list]:
+    """(parameter, its terms) of 'kappa', or of 'lyp.a', the a of gga_c_lyp.
+
+    FunctionalError for what is not there, and for a name of one part that may be meant for the exact exchange.
+    """
+    part, dot, plain = name.rpartition(".")
+    if dot and plain == "omega":
+        raise FunctionalError(
+            f"functional {functional!r}: omega is that of exact exchange, too; write omega=, for all parts together."
+        )
+    if dot:
+        chosen = [t for t in terms if part in (t.name, _PREFIX.sub("", t.name)) and plain in t.parameters]
+        if not chosen:
+            known = ", ".join(dict.fromkeys(f"{t.name}.{key}" for t in terms for key in t.parameters if key == plain))
+            raise FunctionalError(f"functional {functional!r} has no parameter {name!r}; there is {known or 'none'}.")
+        return plain, chosen
+    chosen = [t for t in terms if name in t.parameters]
+    fractions = (_FRACTIONS if exact_exchange else ()) + (
+        _OF_RANGES if any(holds_tracers(w) or w for w, _ in exact_exchange) else ()
+    )
+    if name in fractions and len(terms) > 1 and chosen:
+        of_parts = " or ".join(dict.fromkeys(f"{t.name}.{name}" for t in chosen))
+        raise FunctionalError(
+            f"functional {functional!r}: {name!r} may be a fraction of exact exchange, and is a parameter of a part; "
+            f"write {of_parts} for that, exact_exchange= for the fraction of a global hybrid."
+        )
+    require_known(functional, terms, name)
+    return name, chosen
 
 
 def require_known(functional: str, terms, name: str) -> None:

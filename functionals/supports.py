@@ -5,7 +5,9 @@ what no row refuses is there. docs/supports.md prints the table, and random calc
 (tests/combinations): what is refused must be in it, and what is in it must be refused.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import NamedTuple
 
 from dftfd.errors import DftfdError, InputError, UnsupportedError
@@ -89,6 +91,25 @@ def require(what: str, functional: Functional, others: Collection[str] = ()) -> 
     """Raise the error of the first row that refuses a property of a functional; `others`: more features."""
     if found := refusal(what, functional, others):
         raise found
+
+
+@contextmanager
+def wanted(*properties: str) -> Iterator[None]:
+    """Properties that are asked of what is computed inside: calculations check them before they begin."""
+    token = _wanted.set((*_wanted.get(), *properties))
+    try:
+        yield
+    finally:
+        _wanted.reset(token)
+
+
+def require_wanted(functional: Functional, others: Collection[str]) -> None:
+    """`require` for the energy and what is `wanted` besides."""
+    for what in ("energy", *_wanted.get()):
+        require(what, functional, others)
+
+
+_wanted: ContextVar[tuple[str, ...]] = ContextVar("wanted", default=())
 
 
 def refusal(what: str, functional: Functional, others: Collection[str] = ()) -> DftfdError | None:

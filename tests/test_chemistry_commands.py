@@ -268,3 +268,34 @@ def test_an_interruption_says_how_to_go_on(tmp_path):
     with locked_new(path, True):
         assert watch.message.endswith("pbe.jsonl, continue with the same command with --restart")
     assert watch.message == InterruptWatch().message == "interrupted"
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("run --stability --xc lb94", "no Hessian"),
+        ("run --stability --smearing 0.01", "stability is defined for results without smearing"),
+        ("excitations --smearing 0.01", "smeared occupations"),
+        ("excitations --xc lb94", "no Hessian"),
+        ("excitations --spin-flip --xc pbe", "without exact exchange"),
+        ("polarizability --xc b2plyp", "is a double hybrid"),
+        ("polarizability --omega 0.1 --method ROKS", "responses at a frequency are those of RKS and UKS"),
+        ("gradient --xc b2plyp", "is a double hybrid"),
+        ("gradient --state 1 --method ROKS", "excitations are those of RKS and UKS"),
+        ("frequencies --xc b2plyp", "is a double hybrid"),
+        ("frequencies --xc lb94", "no energy"),
+    ],
+)
+def test_properties_that_are_not_there_are_refused_before_anything_is_computed(said, monkeypatch, words, reason):
+    """What is refused stands in docs/supports.md; the SCF went first and was lost."""
+    monkeypatch.setattr("dftfd.model.calculation.Calculation.build", lambda *_: pytest.fail("computed"))
+    command, *options = words.split()
+    code, out, err = said(command, "H 0 0 0; H 0 0 0.74", "--basis", "sto-3g", *options)
+    assert code not in (0, 1) and reason in err and err.strip().count("\n") == 0
+
+
+def test_a_batch_refuses_properties_that_are_not_there_before_the_scf(monkeypatch):
+    monkeypatch.setattr("dftfd.model.calculation.Calculation.build", lambda *_: pytest.fail("computed"))
+    for task, reason in (("gradient", "double hybrid"), ("frequencies", "double hybrid")):
+        (outcome,) = dftfd.run_batch(["He 0 0 0;"], "b2plyp", task=task, molecule_options={"basis": "sto-3g"})
+        assert reason in outcome.error

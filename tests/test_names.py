@@ -376,3 +376,37 @@ def test_published_pairs_with_nonlocal_correlation_are_no_sums(text):
 def test_b_of_nonlocal_correlation(text, b):
     ((value,),) = {tuple(t.parameters["b"] for _, t in get_functional(text).terms if t.is_nonlocal)}
     assert value == b
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("b3lyp(a=0.3)", r"'a' may be a fraction of exact exchange.*write gga_c_lyp\.a for that, exact_exchange="),
+        ("camb3lyp(beta=0.46)", r"'beta' may be a fraction.*\.beta for that"),
+        ("0.3*HF + 0.7*pbe, lyp(c=0.2)", None),
+        ("pbe0(kappa=0.9)", None),
+        ("blyp(a=0.05)", None),
+        ("b3lyp(beta=0.0041)", None),
+        ("b3lyp(b88.a=0.3)", "no parameter 'b88.a'; there is gga_c_lyp.a"),
+        ("camb3lyp(lyp.omega=0.3)", "no parameter|write omega="),
+    ],
+)
+def test_a_parameter_of_a_part_that_reads_like_the_fraction_of_exact_exchange_is_refused(spec, said):
+    """b3lyp(a=0.3) was LYP with a = 0.3, a correlation six times too large."""
+    if said is None:
+        assert get_functional(spec).terms
+        return
+    with pytest.raises(FunctionalError, match=said):
+        get_functional(spec)
+
+
+def test_parameters_by_the_name_of_their_part():
+    """The same as the part with that parameter, put into the sum; the name can be read again."""
+    changed = get_functional("b3lyp(lyp.a=0.05)")
+    (lyp,) = (t for _, t in changed.terms if t.name == "gga_c_lyp")
+    assert lyp.parameters == {**get_functional("gga_c_lyp").parameters, "a": 0.05}
+    others = [(c, t.name, t.parameters) for c, t in changed.terms if t is not lyp]
+    assert others == [(c, t.name, t.parameters) for c, t in get_functional("b3lyp").terms if t.name != lyp.name]
+    assert changed.exact_exchange == get_functional("b3lyp").exact_exchange
+    by_full_name = get_functional("b3lyp", **{"gga_c_lyp.a": 0.05})
+    assert by_full_name.definition == changed.definition == get_functional(by_full_name.name).definition

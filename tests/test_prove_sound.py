@@ -1,11 +1,13 @@
 """Nothing false is proved: jumps, kinks, domains of definition, operations without an enclosure."""
 
+import ctypes
 import functools
 import inspect
 import itertools
 import json
 import math
 import os
+import platform
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -789,3 +791,22 @@ def test_the_domain_of_a_proof_is_printed_in_full():
     assert proof.proved
     assert "0.9999999" in str(proof)
     assert "0.9999999" in proof.line
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64" or platform.libc_ver()[0] != "glibc", reason="glibc's fenv_t")
+@pytest.mark.parametrize("bits", [0x2000, 0x4000, 0x6000, 0x8000, 0x0040], ids=["down", "up", "to zero", "FTZ", "DAZ"])
+def test_nothing_is_proved_where_numbers_are_rounded_otherwise(bits):
+    """Bits of MXCSR, the last four bytes of glibc's fenv_t, as a library built with -ffast-math sets them."""
+    libm, before = ctypes.CDLL("libm.so.6"), (ctypes.c_uint32 * 8)()
+    libm.fegetenv(before)
+    changed = type(before)(*before)
+    changed[7] |= bits
+    box = own_inequality(None, lambda x: x * x - x + 0.26, {"x": (0.0, 1.0)})[0]
+    assert box.enclosed(box.lo[:, None], box.hi[:, None]).value.r.hi > 0
+    libm.fesetenv(changed)
+    try:
+        with pytest.raises(NumericalError, match="round as IEEE 754"):
+            box.enclosed(box.lo[:, None], box.hi[:, None])
+    finally:
+        libm.fesetenv(before)
+    assert dftfd.prove(lambda x: x * x - x + 0.26, domain={"x": (0, 1)}).proved

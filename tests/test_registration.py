@@ -352,7 +352,7 @@ def test_one_name_with_several_values_is_not_set(name, parameter, values):
 
 def test_one_name_with_one_value_is_set_everywhere():
     """The two parts of CAM-B3LYP's B88 exchange share beta; the derivative by both is a central difference's."""
-    changed = dftfd.get_functional("camb3lyp", beta=0.005)
+    changed = dftfd.get_functional("camb3lyp").semilocal_part.with_parameters(beta=0.005)
     assert [t.parameters["beta"] for _, t in changed.terms if "beta" in t.parameters] == [0.005, 0.005]
     both = dftfd.get_functional("gga_x_pbe") + 0.5 * dftfd.get_functional("gga_x_rpbe")
     energy = lambda kappa: _energy(both.with_parameters(kappa=kappa).with_parameters(mu=0.2))

@@ -193,7 +193,13 @@ def _name(item):
     return text if len(text) <= NAME_LENGTH else text[: NAME_LENGTH - 3] + "..."
 
 
-TASKS = ("energy", "gradient", "optimization", "frequencies")
+TASKS = {
+    "energy": (),
+    "gradient": ("forces",),
+    "optimization": ("forces",),
+    "frequencies": ("second derivatives",),
+}
+"""What may be computed of each molecule, and the properties that it takes (dftfd.functionals.supports)."""
 
 
 def run_entry(
@@ -216,7 +222,8 @@ def run_entry(
         try:
             given = {**options, **entry.options}
             given |= {"xc": _functional(given["xc"])} if "xc" in given else {}
-            result, lacks, found = _computed(cast(Molecule, entry.molecule), given, task, search or {})
+            with supports.wanted(*TASKS[task]):
+                result, lacks, found = _computed(cast(Molecule, entry.molecule), given, task, search or {})
             others, refused = _others(result, also or {})
         except Exception as error:
             return failure(entry, error, time.perf_counter() - start)

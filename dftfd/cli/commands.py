@@ -163,6 +163,7 @@ def run(
     debug: Debug = False,
 ):
     """Compute the Kohn-Sham energy of a molecule, or of many."""
+    from dftfd.functionals import supports
     from dftfd.results.checkpoint import as_checkpoint
     from dftfd.results.document import Document, Said, numbers
     from dftfd.system.molecule import molecule
@@ -179,7 +180,8 @@ def run(
     with messages(verbose, debug):
         request = _request(files[0], of_molecule, of_run, given)
         system = molecule(**request.molecule)
-        with progress_of(system, quiet) as progress:
+        asked = ["stability of a state"] if stability and not quiet else []
+        with progress_of(system, quiet) as progress, supports.wanted(*asked):
             if dry_run:
                 plan_scf(system, progress, **request.settings)
                 raise typer.Exit

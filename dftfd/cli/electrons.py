@@ -47,7 +47,7 @@ def excitations(
         raise InputError("--triplets and --spin-flip are two kinds of excitations; give one of them.")
     _require_outputs(output, plot, overwrite)
     with messages(verbose, debug):
-        result, progress = _solved(file, of_molecule, of_run)
+        result, progress = _solved(file, of_molecule, of_run, "spin flips" if spin_flip else "excitations")
         with progress:
             spin = "triplet" if triplets else "flip" if spin_flip else None
             found = result.excitations(n, tda, spin, progress, equilibrium_solvation)
@@ -102,7 +102,8 @@ def polarizability(
     with messages(verbose, debug):
         for frequency in omega or ():
             FREQUENCY.checked("omega", frequency)
-        result, progress = _solved(file, of_molecule, of_run)
+        at = ["response at a frequency"] if any(omega or ()) else []
+        result, progress = _solved(file, of_molecule, of_run, "static response", *at)
         with progress:
             for frequency in omega or [0.0]:
                 say(f"\n{in_words(result.polarizability(frequency, progress), frequency)}")
@@ -150,13 +151,14 @@ def view(
     say(f"{output}: {page}")
 
 
-def _solved(file, of_molecule, of_run):
-    """The converged result for a file, and a display of what follows."""
+def _solved(file, of_molecule, of_run, *wanted):
+    """The converged result for a file, of which properties are wanted, and a display of what follows."""
+    from dftfd.functionals import supports
     from dftfd.system.molecule import molecule
     from dftfd.tasks.run import run_scf
 
     system = molecule(file, **of_molecule)
-    with progress_of(system) as progress:
+    with progress_of(system) as progress, supports.wanted(*wanted):
         result = run_scf(system, **of_run, progress=progress)
     require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
     say(f"\n{result}\n")

@@ -115,7 +115,8 @@ def gradient(
         with progress_of(system) as progress:
             if numerical:  # a density that is less converged has forces that are further off than differences
                 of_run["conv_tol"] = min(1e-12, of_run["conv_tol"])
-            result = run_scf(system, **of_run, progress=progress)
+            with supports.wanted("excited states" if state else "energy differences" if numerical else "forces"):
+                result = run_scf(system, **of_run, progress=progress)
             require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
             if state:
                 found = roots_with_forces(result, state + MORE, tda, "triplet" if triplets else None, progress)
@@ -445,6 +446,7 @@ def frequencies(
     debug: Debug = False,
 ):
     """Compute vibrations and the thermochemistry of a gas."""
+    from dftfd.functionals import supports
     from dftfd.results.vibration_files import writer_for
     from dftfd.system.isotopes import isotopes_of_text
     from dftfd.system.molecule import molecule
@@ -462,7 +464,7 @@ def frequencies(
     with messages(verbose, debug):
         system = molecule(file, **of_molecule)
         _require_isotopes(system, wanted["isotopes"])
-        with progress_of(system) as progress:
+        with progress_of(system) as progress, supports.wanted("second derivatives"):
             if optimize:
                 found = find_minimum(system, **of_run, trajectory=steps, restart=restart, progress=progress)
                 require_convergence(found.converged, "geometry not converged.")
@@ -524,6 +526,7 @@ def reaction_path(
     debug: Debug = False,
 ):
     """Follow the reaction path down from a transition state."""
+    from dftfd.functionals import supports
     from dftfd.system.molecule import molecule
     from dftfd.tasks.optimization import optimize as find
     from dftfd.tasks.reaction_path import check_ending
@@ -535,7 +538,7 @@ def reaction_path(
     refuse_existing(output or (), overwrite)
     with messages(verbose, debug):
         system = molecule(file, **of_molecule)
-        with progress_of(system) as progress:
+        with progress_of(system) as progress, supports.wanted("second derivatives"):
             if optimize:
                 saddle = find(system, **of_run, transition_state=True, progress=progress)
                 require_convergence(saddle.converged, "transition state not converged.")

@@ -100,7 +100,7 @@ class Calculation:
             max_memory=options.max_memory,
             terms=options.terms,
         )
-        supports.require("energy", functional, found.features(options))
+        supports.require_wanted(functional, found.features(options))
         return found
 
     def features(self, options: Options) -> frozenset[str]:
@@ -186,11 +186,12 @@ class Calculation:
         """
         return self._planned(progress)[0]
 
-    def energy_once(self, progress, chosen) -> KohnSham:
-        """Those terms of `energy` whose numbers are in `chosen`, for one evaluation: they keep no orbitals on grids."""
+    def energy_once(self, progress, chosen=None) -> KohnSham:
+        """Those terms of `energy` whose numbers are in `chosen`, or all, for one evaluation: they keep no orbitals on
+        grids, and no memory is asked for."""
         orbitals = GridOrbitals(self.molecule, progress)
         terms = self._terms(orbitals, memory_budget(self.max_memory), progress)
-        return KohnSham(tuple(term for number, term in enumerate(terms) if number in chosen))
+        return KohnSham(tuple(term for number, term in enumerate(terms) if chosen is None or number in chosen))
 
     def build(self, progress) -> "Ingredients":
         """The terms of the energy with their integrals, grids and orbitals."""

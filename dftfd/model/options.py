@@ -328,7 +328,7 @@ class Options:
         return {name: getattr(self, name) for name in names(*decide) if OPTIONS[name].differs(getattr(self, name))}
 
     def of_one_molecule(self) -> set[str]:
-        """Those given that suit no task that computes several molecules: files, and orbitals, atoms, points by number."""
+        """Those given that suit no task of several molecules: files, and what numbers orbitals, atoms or points."""
         return ({*self.changed(RUN), *self.by_number()} | self.changed().keys() & {"follow_orbitals"}) - {"max_memory"}
 
     def by_number(self) -> set[str]:

@@ -266,7 +266,9 @@ class SCFResult:
         empty = [s for s, n in enumerate(self.mo_occ) if not n.any()]
         if self.method != "UKS" or len(empty) != 1:
             return None
-        term = self.calculation.energy(as_progress(False)).find(SemilocalEnergy)
+        term = self.calculation.energy_once(as_progress(False)).find(
+            SemilocalEnergy
+        )  # what is shown asks for no memory
         if term is None:
             return None
         (spin,), P = empty, np.array(self.density_matrix)

@@ -13,6 +13,7 @@ from dftfd.errors import InputError, NotConvergedError, NumericalError, Unsuppor
 from dftfd.functionals.base import Functional
 from dftfd.functionals.definition import portable
 from dftfd.functionals.guests import without_guests
+from dftfd.functionals.parameters import place_of
 from dftfd.libcint.mole import HARTREE_IN_KCAL
 from dftfd.model.identity import formula_of, identity_of_molecule, identity_of_options
 from dftfd.model.options import Options
@@ -51,16 +52,19 @@ class FitProblem:
     ):
         self.elsewhere, self.gradient_alone = elsewhere, gradient_alone
         self.begun = False  # whether an evaluation has been there
-        known = functional.parameters
+        terms_of = [term for _, term in functional.terms]
+        known: dict[str, Any] = {}
+        plain: set[str] = set()
         for name in names:
-            if name not in known:
-                functional.with_parameters(**{name: 0.0})  # which says so, with the closest ones
+            parameter, chosen = place_of(functional.name, terms_of, functional.exact_exchange, name)
+            known[name] = chosen[-1].parameters[parameter]
+            plain.add(parameter)
         if not names or len(set(names)) < len(names):
             raise InputError("fit: give the names of the parameters that vary, each once.")
         for what, given in (("prior", prior), ("bounds", bounds)):
             refuse_unknown(f"fit's {what}", given, names)
         without_guests(functional, "whose parameters fits do not reach")
-        self.functional, self.terms, self._names = functional, terms, names
+        self.functional, self.terms, self._names, self._plain = functional, terms, names, plain
         for _, term in functional.terms:
             term.is_nonlocal  # noqa: B018  known before there are tracers
         chosen = {name: _numbers(name, known[name]) for name in names}
@@ -103,7 +107,7 @@ class FitProblem:
 
     def fix_densities(self, functional: Functional, record) -> None:
         """Energies are those at the densities of a functional from now on, which are computed here."""
-        _require_semilocal_change(self.functional, self._names)
+        _require_semilocal_change(self.functional, self._plain)
         known = {} if record is None else record.fixed
         for name, P in self._densities_of(functional, known):
             known[name] = P

@@ -13,7 +13,7 @@ import numpy as np
 
 from dftfd.autofd.scalar.program import ScalarProgram, evaluate
 from dftfd.verify.enclosures import Boxes, Dual, OnSeries
-from dftfd.verify.intervals import Interval, exactly
+from dftfd.verify.intervals import Interval, exactly, require_nearest
 from dftfd.verify.statements import Statement
 
 PROVED, VIOLATED, UNDECIDED, FACE = 16, 17, 18, 32
@@ -50,6 +50,7 @@ class Inequality:
 
     def enclosed(self, lo: np.ndarray, hi: np.ndarray) -> "Enclosure":
         """The left side on boxes with ends (input, box)."""
+        require_nearest()
         boxes = Boxes.of(lo, hi)
         algebra = OnSeries(boxes, self.order)
         with np.errstate(all="ignore"):

@@ -20,8 +20,28 @@ from fractions import Fraction
 
 import numpy as np
 
+from dftfd.errors import NumericalError
+
 _ULP, _TINY, _LARGEST = 2.0**-52, 1e-300, np.finfo(np.float64).max
 """Distance by which ends move after arithmetic, relative and absolute; the largest number."""
+
+
+_OPERANDS = np.array([1.0, 1.0, -1.0, -1.0, 2.0**-1022, 2.0**-1074])
+_ADDED = np.array([2.0**-53, 1.5 * 2.0**-53, -(2.0**-53), -1.5 * 2.0**-53, -0.75 * 2.0**-1022, 2.0**-1074])
+_NEAREST = np.array([1.0, 1.0 + _ULP, -1.0, -1.0 - _ULP, 2.0**-1024, 2.0**-1073])
+"""Sums halfway between two numbers and beyond, one that is subnormal, and one of subnormal numbers, by IEEE 754."""
+
+
+def require_nearest() -> None:
+    """Raise NumericalError unless this thread rounds to the nearest number and keeps subnormal ones.
+
+    A library in the process may have changed that: code built with -ffast-math sets subnormal numbers to zero.
+    """
+    if not np.array_equal(_OPERANDS + _ADDED, _NEAREST):
+        raise NumericalError(
+            "this thread does not round as IEEE 754 has it, to the nearest number with subnormal ones: a library has "
+            "changed the rounding mode, or flushes to zero (-ffast-math); prove in a process without it."
+        )
 
 
 def down(x, relative=_ULP):
