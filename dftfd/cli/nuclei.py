@@ -69,6 +69,9 @@ OFFERED = [
 ]
 
 
+_ALONE = "is for one molecule; a batch has --record and --table"
+
+
 @app.command()
 @with_options(*OFFERED)
 def gradient(
@@ -104,8 +107,7 @@ def gradient(
 
     given = given_options(context)
     if are_many(files, given):
-        why = "is for one molecule; a batch has --record and --table"
-        refuse(given, {*ONE_MOLECULE, *OF_STATE, "numerical", "no_grid_response"}, why)
+        refuse(given, {*ONE_MOLECULE, *OF_STATE, "numerical", "no_grid_response"}, _ALONE)
         refuse_batch_files(record, overwrite, table)
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, task="gradient", table=table)
     _check_state(state, given, {"numerical"})
