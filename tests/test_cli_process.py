@@ -140,3 +140,14 @@ for folder in ("missing", "priv"):  # the first round loads all modules, which a
     (tmp_path / "priv").chmod(0o755)
     codes = [line for line in done.stdout.splitlines() if line.startswith(b"code")]
     assert codes == [b"code 5"] * 12 and b"internal" not in done.stderr, done.stderr
+
+
+@pytest.mark.slow  # two processes
+def test_python_without_assertions_computes_the_same_and_without_docstrings_refuses():
+    """PySCF puts docstrings together where it is imported, which fails with -OO; -O takes assertions away alone."""
+    plain = command(*HELIUM)
+    optimised = command(*HELIUM, environment={"PYTHONOPTIMIZE": "1"})
+    assert optimised.returncode == 0 and optimised.stdout == plain.stdout
+    for arguments in (["--help"], ["run", "--help"], ["list"]):
+        assert command(*arguments, environment={"PYTHONOPTIMIZE": "2"}).returncode == 0
+    requires_one_line(command(*HELIUM, environment={"PYTHONOPTIMIZE": "2"}), 2, b"Python runs without docstrings (-OO")

@@ -147,13 +147,27 @@ def test_core_potentials_by_choice():
     for none in (False, {}, {"I": None}):
         assert molecule(text, basis=all_electron, ecp=none).n_electrons == 54
     assert molecule(text, ecp="def2-tzvp").n_electrons == 26
-    assert molecule(text, ecp={"I": "lanl2dz"}).n_electrons == 8
+    for ecp in ("lanl2dz", gto.basis.load_ecp("lanl2dz", "I")):
+        assert molecule(text, basis={"default": "def2-svp", "I": "lanl2dz"}, ecp={"I": ecp}).n_electrons == 8
     assert molecule(text, ecp={"default": "def2-svp"}).n_electrons == 26
-    assert molecule(text, ecp={"I": gto.basis.load_ecp("lanl2dz", "I")}).n_electrons == 8
     with pytest.raises(InputError, match="has no core potential for H"):
         molecule(text, ecp={"H": "def2-svp"})
     with pytest.raises(InputError, match="no core potential for any element"):
         molecule(WATER, ecp="def2-svp")
+
+
+@pytest.mark.parametrize(
+    ("basis", "ecp", "said"),
+    [
+        ("sto-3g", "lanl2dz", "stands for 46 electrons, but sto-3g has functions for all electrons"),
+        ("def2-svp", "lanl2dz", "stands for 46 electrons, but def2-svp was made for a core potential of 28"),
+    ],
+)
+def test_a_core_potential_beside_another_basis_set_is_said_at_once_and_in_the_notes(basis, ecp, said):
+    """PySCF computes without a word; its potential of 46 electrons beside sto-3g leaves functions of the core."""
+    with pytest.warns(InputWarning, match=said):
+        iodide = molecule("I 0 0 0;", basis=basis, charge=-1, ecp=ecp)
+    assert any(said in remark for remark in iodide.basis_remarks)  # which the notes of results begin with
 
 
 @pytest.mark.parametrize("ecp", [False, {}, {"Ag": None}, {"default": None}])
@@ -335,7 +349,8 @@ def test_fitting_functions_are_pyscfs(basis):
 
 def test_a_core_of_no_shells_has_no_guess_from_atoms():
     """Five core electrons are refused by name, where PySCF ends in a RuntimeError."""
-    mol = molecule("F 0 0 0;", charge=0, ecp={"F": [5, [[-1, [[], [], [[1.0, 0.5]]]]]]}, basis="sto-3g")
+    with pytest.warns(InputWarning, match="stands for 5 electrons, but sto-3g has functions for all"):
+        mol = molecule("F 0 0 0;", charge=0, ecp={"F": [5, [[-1, [[], [], [[1.0, 0.5]]]]]]}, basis="sto-3g")
     with pytest.raises(InputError, match="a core of 5 electrons"):
         minao_guess(mol)
 

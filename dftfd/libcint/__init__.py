@@ -12,7 +12,7 @@ import warnings
 from pathlib import Path
 from types import ModuleType
 
-from dftfd.errors import FileError, InputError, InputWarning
+from dftfd.errors import FileError, InputError, InputWarning, UnsupportedError
 
 _VARIABLE, _NAME = "PYSCF_CONFIG_FILE", ".pyscf_conf.py"
 # Of printing, scratch files, sizes of buffers, and what dftfd sets for each Mole.
@@ -23,6 +23,11 @@ log = logging.getLogger(__name__)
 
 def _import_pyscf():
     """Import PySCF with its own defaults."""
+    if sys.flags.optimize > 1:
+        raise UnsupportedError(
+            "Python runs without docstrings (-OO, or PYTHONOPTIMIZE=2), which PySCF puts together where it is "
+            "imported; start it without, or with -O."
+        )
     given = os.environ.get(_VARIABLE)
     for file in (given, Path.home() / _NAME, _NAME):
         if file is not None and os.path.isfile(file):

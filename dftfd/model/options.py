@@ -422,7 +422,7 @@ def taking(
         vars(taken)["__signature__"] = signature
         annotations = {p.name: p.annotation for p in signature.parameters.values()}
         taken.__annotations__ = annotations | {"return": declared.return_annotation}
-        taken.__doc__ = inspect.cleandoc(function.__doc__).replace("{options}", described())
+        taken.__doc__ = inspect.cleandoc(function.__doc__ or "").replace("{options}", described())
         return taken
 
     return decorate

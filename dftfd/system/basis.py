@@ -67,6 +67,25 @@ def basis_remarks(symbols, atom_basis) -> tuple[str, ...]:
     )
 
 
+def core_remarks(symbols, atom_basis, atom_ecp) -> tuple[str, ...]:
+    """A line for each named set beside a core potential of another number of core electrons than its own has."""
+    remarks = {}
+    for symbol, key, potential in zip(symbols, atom_basis, atom_ecp, strict=True):
+        if potential is None or not isinstance(key, str):
+            continue
+        try:
+            own = load_ecp(key, symbol)
+        except InputError:  # its potential is not in the library
+            continue
+        if (count := own[0] if own else 0) != potential[0]:
+            made = f"was made for a core potential of {count}" if own else "has functions for all electrons"
+            remarks[symbol, key] = (
+                f"the core potential of {symbol} stands for {potential[0]} electrons, but {display_name(key)} {made}: "
+                "energies and geometries may be far off; choose the potential's own basis set, or leave ecp out."
+            )
+    return tuple(remarks.values())
+
+
 def diffuse_remarks(symbols, atom_basis) -> tuple[str, ...]:
     """A line for each set whose name promises diffuse functions that its table has not for some elements.
 

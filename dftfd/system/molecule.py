@@ -23,7 +23,7 @@ from dftfd.libcint.mole import BOHR_IN_ANGSTROM, covalent_radii
 from dftfd.runtime.arguments import Kind, array, choice, public, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.notebook import ShownAsText
-from dftfd.system.basis import basis_remarks, diffuse_remarks, require_core, resolve_basis, resolve_ecp
+from dftfd.system.basis import basis_remarks, core_remarks, diffuse_remarks, require_core, resolve_basis, resolve_ecp
 from dftfd.system.comment_line import said_behind
 from dftfd.system.geometry import (
     Geometry,
@@ -156,8 +156,10 @@ class Molecule(ShownAsText):
 
     @cached_property
     def basis_remarks(self) -> tuple[str, ...]:
-        """What the names of basis sets promise and their tables lack, a line each."""
-        return basis_remarks(self.symbols, self.atom_basis)
+        """What the names of basis sets promise and their tables lack, and core potentials beside other sets, a line
+        each."""
+        of_cores = core_remarks(self.symbols, self.atom_basis, self.atom_ecp)
+        return basis_remarks(self.symbols, self.atom_basis) + of_cores
 
     @cached_property
     def diffuse_remarks(self) -> tuple[str, ...]:
