@@ -208,7 +208,7 @@ def optimize(
     search: dict[str, Any] = {"coordinate_system": coordinates, "max_steps": max_steps, "constraints": constraints}
     given, search["grid_response"] = given_options(context), not no_grid_response
     if are_many(files, given) or "geometries" in given:
-        refuse(given, ONLY_ONE, "is for one molecule; a batch has --record and --table")
+        refuse(given, ONLY_ONE, _ALONE)
         refuse_batch_files(record, overwrite, table, geometries)
         of_batch: Any = {"task": "optimization", "search": search, "geometries": geometries, "table": table}
         run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, **of_batch)
