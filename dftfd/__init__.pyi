@@ -30,14 +30,14 @@ from dftfd.results.result_file import load_result as load_result
 from dftfd.results.vibrations import load_vibrations as load_vibrations
 from dftfd.system.molecule import Molecule as Molecule
 from dftfd.system.molecule import molecule as molecule
-from dftfd.tasks.counterpoise import interaction_energy as interaction_energy
-from dftfd.tasks.numerical_forces import numerical_forces as numerical_forces
+from dftfd.tasks.energy_differences import interaction_energy as interaction_energy
+from dftfd.tasks.energy_differences import numerical_forces as numerical_forces
+from dftfd.tasks.energy_differences import solvation_energy as solvation_energy
 from dftfd.tasks.optimization import optimize as optimize
 from dftfd.tasks.reaction_path import reaction_path as reaction_path
 from dftfd.tasks.run import run_scf as run_scf
 from dftfd.tasks.scan_result import load_scan as load_scan
 from dftfd.tasks.scanning import scan as scan
-from dftfd.tasks.solvation import solvation_energy as solvation_energy
 from dftfd.training import losses as losses
 from dftfd.training.fitting import fit as fit
 from dftfd.training.inversion import invert as invert

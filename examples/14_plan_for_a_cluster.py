@@ -13,8 +13,7 @@ import argparse
 import heapq
 
 import dftfd
-from dftfd.benchmarks.energies import cost
-from dftfd.benchmarks.plan import SECONDS
+from dftfd.benchmarks.energies import SECONDS, cost
 from dftfd.runtime.progress import in_time
 
 EXACT_EXCHANGE = 2.0

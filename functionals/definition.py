@@ -16,8 +16,7 @@ from dftfd.functionals.base import EnergyTerm, Functional, last_made
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.named_files import file_of, load_file, made_in
 from dftfd.functionals.parameters import are_equal, in_tuples, parameter_text
-from dftfd.functionals.plugins import found_plugins
-from dftfd.functionals.registry import list_functionals, lookup, source_of, unknown_name
+from dftfd.functionals.registry import found_plugins, list_functionals, lookup, source_of, unknown_name
 from dftfd.runtime.json_reader import parse_json
 
 

@@ -1,10 +1,20 @@
-"""Global hybrids and other combinations with conventional names.
+"""Global hybrids, double hybrids and other combinations with conventional names.
 
 The numbers are those of libxc and PySCF; where a name of theirs differs from the combination's, both are registered.
+
+Double hybrids have second-order perturbation theory as a part,
+
+    E_c^PT2 = c_os E_os + c_ss E_ss,   E_os = sum_ij,ab (ia|jb)^2 / (e_i + e_j - e_a - e_b) over opposite spins,
+
+and E_ss the antisymmetrised sum over equal spins, of the orbitals that the rest of the functional gives.
+
+S. Grimme, J. Chem. Phys. 124, 034108 (2006). doi:10.1063/1.2148954
 """
 
-from dftfd.functionals import b88, bc95, lda, lyp, minnesota, pbe, pw91, pw92, scan, tpss
-from dftfd.functionals.base import exact_exchange
+from dataclasses import replace
+
+from dftfd.functionals import b88, bc95, lda, lyp, minnesota, p86, pbe, pw91, pw92, scan, tpss
+from dftfd.functionals.base import Functional, exact_exchange
 from dftfd.functionals.registry import register, reparametrised
 
 
@@ -62,3 +72,32 @@ def _b3lyp(local_correlation):
 _B3LYP = "10.1021/j100096a001"
 register(register(_b3lyp(lda.vwn_rpa_correlation), "b3lyp", doi=_B3LYP), "hyb_gga_xc_b3lyp")
 register(register(_b3lyp(lda.vwn5_correlation), "b3lyp5", doi=_B3LYP), "hyb_gga_xc_b3lyp5")
+
+
+opposite_spins = register(Functional("pt2_os", pt2=(1.0, 0.0)))
+equal_spins = register(Functional("pt2_ss", pt2=(0.0, 1.0)))
+pt2 = register(Functional("pt2", pt2=(1.0, 1.0)))
+
+# S. Grimme, J. Chem. Phys. 124, 034108 (2006). doi:10.1063/1.2148954
+b2plyp = register(
+    0.53 * exact_exchange + 0.47 * b88.exchange + 0.73 * lyp.correlation + 0.27 * pt2,
+    "b2plyp",
+    doi="10.1063/1.2148954",
+)
+
+# G. Santra, N. Sylvetsky, J. M. L. Martin, J. Phys. Chem. A 123, 5129 (2019). doi:10.1021/acs.jpca.9b03157
+# The numbers that belong to D4; they were fitted with core electrons left out of the perturbation theory.
+revdsd_pbep86 = register(
+    0.69 * exact_exchange
+    + 0.31 * pbe.exchange
+    + 0.4210 * p86.correlation
+    + 0.5922 * opposite_spins
+    + 0.0636 * equal_spins,
+    "revdsd_pbep86",
+    doi="10.1021/acs.jpca.9b03157",
+)
+
+
+def orbitals_alone(functional: Functional) -> Functional:
+    """The functional without perturbation theory, whose orbitals a double hybrid takes."""
+    return replace(functional, pt2=())

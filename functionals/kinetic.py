@@ -1,9 +1,12 @@
 """Kinetic energy functionals: Thomas-Fermi, von Weizsaecker, their sum, and that of Perdew and Constantin.
 
+SCAN-L and r2SCAN-L are SCAN and r2SCAN of density, gradient and Laplacian, with the last one's tau.
+
 L. H. Thomas, Proc. Camb. Phil. Soc. 23, 542 (1927). doi:10.1017/S0305004100011683
 C. F. von Weizsaecker, Z. Phys. 96, 431 (1935). doi:10.1007/BF01337700
 J. P. Perdew, L. A. Constantin, Phys. Rev. B 75, 155109 (2007). doi:10.1103/PhysRevB.75.155109
 D. Mejia-Rodriguez, S. B. Trickey, Phys. Rev. A 96, 052512 (2017). doi:10.1103/PhysRevA.96.052512
+D. Mejia-Rodriguez, S. B. Trickey, Phys. Rev. B 102, 121109 (2020). doi:10.1103/PhysRevB.102.121109
 """
 
 import inspect
@@ -12,6 +15,7 @@ import math
 import jax.numpy as jnp
 
 from dftfd.autofd import compose, laplacian, sqrt
+from dftfd.functionals import scan
 from dftfd.functionals.common import (
     FERMI,
     each_spin,
@@ -21,7 +25,7 @@ from dftfd.functionals.common import (
     uniform_kinetic_energy,
     weizsaecker_kinetic_energy,
 )
-from dftfd.functionals.registry import functional, variant
+from dftfd.functionals.registry import functional, register, variant
 
 
 @functional("lda_k_tf", doi="10.1017/S0305004100011683")
@@ -89,3 +93,23 @@ def tau_pc_opt(rho):
     unpolarised = inspect.unwrap(term.formula)
     tau = lambda n_s: 0.5 * unpolarised(2.0 * n_s, **term.parameters)
     return spin_pair(*each_spin(tau, rho))
+
+
+def _deorbitalised(parent, name, doi):
+    @functional(name, doi=doi)
+    def energy(rho):
+        """Energy per volume of the parent functional with the tau of PC07opt."""
+        return parent.energy_density(rho, tau=tau_pc_opt(rho))
+
+    return energy
+
+
+_SCANL, _R2SCANL = "10.1103/PhysRevA.96.052512", "10.1103/PhysRevB.102.121109"
+
+scanl_exchange = _deorbitalised(scan.scan_exchange, "mgga_x_scanl", _SCANL)
+scanl_correlation = _deorbitalised(scan.scan_correlation, "mgga_c_scanl", _SCANL)
+scanl = register((scanl_exchange + scanl_correlation).named("scanl"))
+
+r2scanl_exchange = _deorbitalised(scan.r2scan_exchange, "mgga_x_r2scanl", _R2SCANL)
+r2scanl_correlation = _deorbitalised(scan.r2scan_correlation, "mgga_c_r2scanl", _R2SCANL)
+r2scanl = register((r2scanl_exchange + r2scanl_correlation).named("r2scanl"))

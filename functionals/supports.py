@@ -157,7 +157,7 @@ def _grid(then):
 
 _NO_RESPONSE = _double_hybrid(
     "whose responses need derivatives of its perturbation theory; those of its orbitals alone are those of "
-    "dftfd.functionals.double_hybrids.orbitals_alone(functional)."
+    "dftfd.functionals.hybrids.orbitals_alone(functional)."
 )
 _IN_PYSCF = "to_pyscf() cannot hand over "
 _SET_UP = "; run the calculation without them, or set them up in PySCF."

@@ -29,7 +29,7 @@ from numpy.polynomial import chebyshev
 
 from dftfd.autofd import compose
 from dftfd.autofd.lowering import cell_volume
-from dftfd.functionals import pbe, pw86
+from dftfd.functionals import p86, pbe
 from dftfd.functionals.common import fermi_wavevector, gradient_squared, wigner_seitz_radius
 from dftfd.functionals.pairs import dense_part, guarded, here, integral_over_there, squared_distance, there
 from dftfd.functionals.pw92 import PRINTED, correlation, fits
@@ -183,4 +183,4 @@ def vdw_df2_nonlocal(n, *, Z_ab=-1.887):
 
 _VDW_DF, _VDW_DF2 = "10.1103/PhysRevLett.92.246401", "10.1103/PhysRevB.82.081101"
 vdw_df = register(pbe.revpbe_exchange + correlation + vdw_df_nonlocal, "vdw_df", doi=_VDW_DF)
-vdw_df2 = register(pw86.rpw86_exchange + correlation + vdw_df2_nonlocal, "vdw_df2", doi=_VDW_DF2)
+vdw_df2 = register(p86.rpw86_exchange + correlation + vdw_df2_nonlocal, "vdw_df2", doi=_VDW_DF2)

@@ -219,7 +219,7 @@ def _padded(atoms: list[AtomicGrid], adjustment, coordinates, partition: str, on
     if only is not None:
         atoms, owners = [atoms[only]], owners[only : only + 1]
     n_points = sum(len(atom.volumes) for atom in atoms)
-    padded_atoms = _round_up(n_atoms)
+    padded_atoms = round_up(n_atoms)
     block = _block_length(padded_atoms)
     n_blocks = -(-n_points // block)
     shape = (1 << (n_blocks - 1).bit_length(), block)
@@ -304,7 +304,7 @@ def _block_length(n_atoms: int) -> int:
     return 1 << int(np.clip(16 - np.log2(n_atoms), 8, 12))
 
 
-def _round_up(n: int) -> int:
+def round_up(n: int) -> int:
     """n rounded up to four significant bits: at most one eighth more."""
     step = 1 << max(0, n.bit_length() - 4)
     return -(-n // step) * step

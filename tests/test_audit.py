@@ -13,8 +13,7 @@ from dftfd.errors import FunctionalError, InputError
 from dftfd.functionals.registry import list_functionals
 from dftfd.interop.numint import LAYOUT
 from dftfd.interop.pyscf import numint
-from dftfd.verify.audit import differences
-from dftfd.verify.audit_sources import INGREDIENTS, EvalXCSource, named
+from dftfd.verify.audit import INGREDIENTS, EvalXCSource, differences, named
 from dftfd.verify.sampling import inner_points
 from dftfd.xc.channels import named_components
 from tests.sample import sample

@@ -16,15 +16,10 @@ import pytest
 
 import dftfd
 from dftfd.errors import InputError, UnsupportedError
-from dftfd.interop.asked import Fixed, Setting
+from dftfd.interop.asked import Fixed, PySCFTarget, QCEngineTarget, Setting
 from dftfd.interop.asked_program import SHIPPED, filled, read_program, shipped
-from dftfd.interop.asked_pyscf import PySCFTarget
-from dftfd.interop.asked_qcengine import QCEngineTarget
-from dftfd.verify.code_audit import MOLECULES, audit_code, setting_of
-from dftfd.verify.code_checks import CHECKS, symmetries
-from dftfd.verify.code_differences import derivative, noise
-from dftfd.verify.code_own import OwnTarget
-from dftfd.verify.code_verdicts import CONSISTENT, INCONSISTENT, UNDECIDED
+from dftfd.verify.code_audit import MOLECULES, OwnTarget, audit_code, setting_of
+from dftfd.verify.code_checks import CHECKS, CONSISTENT, INCONSISTENT, UNDECIDED, derivative, noise, symmetries
 
 CHARGES = {"O": -0.8, "N": -0.8, "H": 0.4, "Cu": 0.0}
 

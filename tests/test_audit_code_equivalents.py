@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from dftfd.verify.code_audit import audit_code
-from dftfd.verify.code_own import OwnTarget
-from dftfd.verify.code_verdicts import CONSISTENT, INCONSISTENT
+from dftfd.verify.code_audit import OwnTarget, audit_code
+from dftfd.verify.code_checks import CONSISTENT, INCONSISTENT
 from tests.test_audit_code import Toy
 
 HYDROGEN = "H 0 0 0.05; H 0.1 0 0.8"

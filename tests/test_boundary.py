@@ -42,7 +42,7 @@ from dftfd.model.forces import Forces
 from dftfd.response.excitations import Excitations
 from dftfd.results.result import SCFResult
 from dftfd.results.vibrations import Vibrations
-from dftfd.tasks.counterpoise import Interaction
+from dftfd.tasks.energy_differences import Interaction
 from dftfd.tasks.optimization import Optimization
 from dftfd.tasks.reaction_path import ReactionPath
 from dftfd.tasks.scan_result import Scan
@@ -758,7 +758,7 @@ def nothing_is_computed(monkeypatch, tmp_path):
     monkeypatch.setattr("dftfd.model.calculation.Calculation.build", stop)
     monkeypatch.setattr(geometric.optimize, "Optimizer", stop)
     monkeypatch.setattr("dftfd.batch.in_processes", stop)
-    monkeypatch.setattr("dftfd.training.energy_slopes.in_processes", stop)
+    monkeypatch.setattr("dftfd.training.fit_problem.in_processes", stop)
     monkeypatch.setattr("dftfd.terms.semilocal.orbitals_in_memory", stop)
     monkeypatch.setattr("dftfd.model.forces.overlap_integrals", stop)
     monkeypatch.setattr("dftfd.verify.report_card.Parts", stop)

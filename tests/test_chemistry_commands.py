@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd.cli import main
-from dftfd.cli.interrupts import InterruptWatch
+from dftfd.cli import InterruptWatch, main
 from dftfd.errors import FunctionalError, InputError
 from dftfd.libcint.mole import HARTREE_IN_KCAL
 from dftfd.runtime.records import locked_new
-from dftfd.tasks.counterpoise import connected_fragments
+from dftfd.tasks.energy_differences import connected_fragments
 
 FRAMES = "".join(f"2\nframe {k}\nH 0 0 0\nH 0 0 {0.7 + 0.1 * k:.1f}\n" for k in range(3))
 CHEAP = ("--basis", "sto-3g", "--xc", "hf")

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 import dftfd
-from dftfd.cli import main
-from dftfd.cli.interrupts import InterruptWatch
+from dftfd.cli import InterruptWatch, main
 from dftfd.errors import FileError, NumericalError, ResourceError
 from dftfd.functionals import catalogue
 from tests.sample import sample
@@ -257,7 +256,7 @@ def test_where_interrupts_are_ignored_nothing_is_opened():
 
 DEAF = """
 import time
-from dftfd.cli.interrupts import InterruptWatch
+from dftfd.cli import InterruptWatch
 with InterruptWatch():
     while True:
         try:
@@ -269,7 +268,7 @@ with InterruptWatch():
 
 IN_A_CALLBACK = """
 import sys, time
-from dftfd.cli.interrupts import InterruptWatch
+from dftfd.cli import InterruptWatch
 class Slow:
     def __del__(self):
         print("at work", flush=True)

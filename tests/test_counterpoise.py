@@ -5,7 +5,7 @@ from pyscf import gto, scf
 
 import dftfd
 from dftfd.errors import InputError
-from dftfd.tasks.counterpoise import fragment
+from dftfd.tasks.energy_differences import fragment
 
 DIMER = "H 0 0 0; F 0 0 0.92; H 0 0 2.7; F 0 0.2 3.6"
 

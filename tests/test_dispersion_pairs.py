@@ -107,7 +107,7 @@ BASES = ("pbe", "wb97x", "b97", "pbeh", "m06_2x", "lrcwpbeh")
 
 def promised(monkeypatch, bases, marks):
     """Names that are taken, with how they are written; AssertionError for one without the correction that it names."""
-    monkeypatch.setattr("dftfd.functionals.plugins.entry_points", lambda **_: ())  # looked through at each unknown name
+    monkeypatch.setattr("dftfd.functionals.registry.entry_points", lambda **_: ())  # read at each unknown name
     for module in ("registry", "empirical_dispersion"):
         monkeypatch.setattr(f"dftfd.functionals.{module}.closest_names", lambda *_: [])
     full_names = {name.replace("_", "") for name in all_names()}  # with _d: libxc's, which has no correction

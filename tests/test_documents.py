@@ -9,7 +9,7 @@ import pytest
 import dftfd
 from dftfd.cli import commands, electrons, main, nuclei
 from dftfd.errors import InputError
-from dftfd.results import html_report, vibration_files
+from dftfd.results import html_report, vibrations
 from dftfd.results.document import Document, Said, numbers, read_document
 from dftfd.runtime.progress import Progress
 from tests.sample import sample
@@ -42,7 +42,7 @@ def said(capsys, tmp_path, monkeypatch):
     """Runs a command, gives what it printed but the course of the calculation; pages are without pictures."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(html_report, "result_scene", lambda *given: {"fields": {}})
-    for module in (html_report, vibration_files):
+    for module in (html_report, vibrations):
         monkeypatch.setattr(module, "drawn", lambda *given: "<figure></figure>")
     for module in (commands, nuclei, electrons):
         monkeypatch.setattr(module, "progress_of", lambda *given: Progress())

@@ -14,7 +14,7 @@ from dftfd.batch.entries import energies_on
 from dftfd.cli import main
 from dftfd.errors import FileError, InputError, UnsupportedError
 from dftfd.functionals.definition import from_definition
-from dftfd.functionals.double_hybrids import orbitals_alone
+from dftfd.functionals.hybrids import orbitals_alone
 from dftfd.libcint.mole import to_pyscf
 from dftfd.libcint.pair_correlation import core_orbitals, second_order_energies
 from dftfd.results.result_file import load_result

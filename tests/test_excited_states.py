@@ -11,7 +11,7 @@ from dftfd.model.solved_calculation import solution_at
 from dftfd.response.excitations import excitations_of
 from dftfd.runtime.progress import Progress
 from dftfd.scf.convergence import Convergence
-from dftfd.tasks.surfaces import FollowedState
+from dftfd.tasks.optimization import FollowedState
 from tests.sample import sample
 
 slow = pytest.mark.slow

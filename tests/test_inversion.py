@@ -13,7 +13,7 @@ from dftfd.libcint.gto import gaussian_basis
 from dftfd.libcint.mole import one_electron_integrals
 from dftfd.libcint.three_centre import overlaps_of_three
 from dftfd.scf.orbitals import canonical_orthonormaliser
-from dftfd.training.wu_yang import WuYang
+from dftfd.training.inversion import WuYang
 from dftfd.xc.density import evaluate_at
 
 HELIUM = {"He": [[0, [0.15 * 2.2**k, 1.0]] for k in range(9)]}

@@ -31,8 +31,7 @@ from dftfd.autofd import (
 from dftfd.autofd.lowering import has_integrals, lower_nonlocal, placeholder
 from dftfd.autofd.scalar.on_jax import run
 from dftfd.autofd.scalar.reader import LARGE, point_program, scalar_program
-from dftfd.autofd.scalar.simplify import regrouped
-from dftfd.autofd.scalar.symmetry import is_symmetric
+from dftfd.autofd.scalar.simplify import is_symmetric, regrouped
 from dftfd.errors import NotSemilocalError, NumericalError, QuadratureError, UnsupportedError
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.densities import SPACE, unknown_densities

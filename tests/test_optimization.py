@@ -67,7 +67,7 @@ def test_a_moved_density_keeps_its_electrons():
     old = dftfd.run_scf(dftfd.molecule("He 0 0 0; He 0 0 3", basis="6-31g"), xc="hf")
     new = old.molecule.at([[0, 0, 0], [0.2, 0, 4.0]])
     from dftfd.libcint.mole import overlap_integrals
-    from dftfd.tasks.starting_density import starting_density
+    from dftfd.tasks.run import starting_density
 
     calculation = replace(old.calculation, molecule=new)
     P, _ = starting_density(old, calculation.build(Progress()))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dftfd
-import dftfd.tasks.solvation  # here, lest it be imported while its run_scf is another one
+import dftfd.tasks.energy_differences  # here, lest it be imported while its run_scf is another one
 from dftfd.cli import main
 from dftfd.errors import InputError
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, Options, names

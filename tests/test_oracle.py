@@ -18,9 +18,8 @@ from dftfd.cli import main
 from dftfd.errors import FunctionalError, InputError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.registry import lookup
-from dftfd.verify.exact_values import oracle_at
 from dftfd.verify.extended import ExtendedEnergy
-from dftfd.verify.oracle import GROUPS, oracle, oracle_names
+from dftfd.verify.oracle import GROUPS, oracle, oracle_at, oracle_names
 from dftfd.verify.point_comparison import lowered_derivatives, scaled_error
 from dftfd.xc.channels import VARIABLES
 from tests.verification.native import native_formulas

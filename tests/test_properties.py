@@ -9,8 +9,7 @@ import dftfd
 from dftfd.autofd import laplacian
 from dftfd.errors import InputError
 from dftfd.libcint.mole import minao_guess, to_pyscf
-from dftfd.properties.electrostatics import boys
-from dftfd.properties.fields import electrostatic_potential
+from dftfd.properties.electrostatics import boys, electrostatic_potential
 from dftfd.xc.density import evaluate_at
 
 

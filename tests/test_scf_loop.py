@@ -11,7 +11,7 @@ from dftfd.errors import InputError, NumericalError
 from dftfd.scf.convergence import Convergence
 from dftfd.scf.diis import DIIS, commutator, pulay_coefficients
 from dftfd.scf.orbitals import aufbau, canonical_orthonormaliser, diagonalise, frontier_energies
-from dftfd.tasks.starting_density import checked_density, core_guess, spin_densities
+from dftfd.tasks.run import checked_density, core_guess, spin_densities
 from tests.plain_scf import solve_scf
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"

@@ -10,7 +10,7 @@ from dftfd.libcint.mole import to_pyscf
 from dftfd.model.option_values import occupations_for
 from dftfd.model.options import Options
 from dftfd.scf.orbitals import MaximumOverlap, Smearing
-from dftfd.tasks.starting_density import unpaired_electrons
+from dftfd.tasks.run import unpaired_electrons
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 EXACT = {"density_fit": False}

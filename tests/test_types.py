@@ -17,7 +17,7 @@ from dftfd.errors import MissingDependencyError
 
 PACKAGE = Path(dftfd.__file__).parent
 MODULES = (
-    *(f"dftfd.interop.{name}" for name in ("pyscf", "libxc", "libxc_layout", "mean_field", "geometric")),
+    *(f"dftfd.interop.{name}" for name in ("pyscf", "libxc", "mean_field", "geometric")),
     *(f"dftfd.functionals.{name}" for name in ("base", "registry", "common", "densities", "pairs")),
     "dftfd.ase",
 )

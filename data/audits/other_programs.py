@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from ase.calculators.emt import EMT
 
-from dftfd.interop.asked_ase import ASETarget
+from dftfd.interop.asked import ASETarget
 from dftfd.interop.asked_program import shipped
-from dftfd.verify.code_own import OwnTarget
+from dftfd.verify.code_audit import OwnTarget
 
 
 def tight_binding(method):

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 from dftfd.batch.cluster import require_client
 from dftfd.benchmarks.collections import read_set, shipped_sets
-from dftfd.benchmarks.energies import How, Step, as_many, compute, name_of, settings_in_words
-from dftfd.benchmarks.plan import Plan, plan_of
+from dftfd.benchmarks.energies import How, Plan, Step, as_many, compute, name_of, plan_of, settings_in_words
 from dftfd.benchmarks.reactions import BenchmarkSet, require_reactions
 from dftfd.benchmarks.reactions import checked as checked_set
 from dftfd.benchmarks.totals import Agreement, compare_totals

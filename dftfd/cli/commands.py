@@ -201,8 +201,8 @@ def run(
 
 def _computed(system, settings, solvation_energy) -> dict[str, Any]:
     """The result, and the solvation energy where it is asked for, as parts of a Document."""
+    from dftfd.tasks.energy_differences import Solvation, in_vacuum
     from dftfd.tasks.run import run_scf
-    from dftfd.tasks.solvation import Solvation, in_vacuum
 
     result = run_scf(system, **settings)
     if not solvation_energy:

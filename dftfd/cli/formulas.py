@@ -259,7 +259,7 @@ def oracle(
 
 def _exact_table(name, at, order, digits) -> str:
     """The text of a table at points of the user's own, and a warning that says what is not in its numbers."""
-    from dftfd.verify.exact_values import oracle_at
+    from dftfd.verify.oracle import oracle_at
 
     with at_work(f"evaluating {name} in 150 digits"):
         table = oracle_at(functional_named(name), at, order)

@@ -102,8 +102,8 @@ def gradient(
     from dftfd.model.forces import nuclear_forces
     from dftfd.results.document import Document
     from dftfd.system.molecule import molecule
+    from dftfd.tasks.optimization import MORE, roots_with_forces
     from dftfd.tasks.run import run_scf
-    from dftfd.tasks.surfaces import MORE, roots_with_forces
 
     given = given_options(context)
     if are_many(files, given):
@@ -155,7 +155,7 @@ def _on_charges(result):
 def _by_differences(parts, system, of_run, progress):
     """Forces by differences of the energy, and how far those of the parts, where there are any, are from them."""
     from dftfd.results.document import Said, numbers
-    from dftfd.tasks.numerical_forces import numerical_forces
+    from dftfd.tasks.energy_differences import numerical_forces
 
     found = numerical_forces(system, **of_run, progress=progress)
     if "forces" not in parts:
@@ -347,7 +347,7 @@ def interaction(
 ):
     """Compute the interaction energy of fragments."""
     from dftfd.system.molecule import molecule
-    from dftfd.tasks.counterpoise import connected_fragments, interaction_energy
+    from dftfd.tasks.energy_differences import connected_fragments, interaction_energy
 
     with messages(verbose, debug):
         system = molecule(file, **of_molecule)
@@ -449,7 +449,7 @@ def frequencies(
 ):
     """Compute vibrations and the thermochemistry of a gas."""
     from dftfd.functionals import supports
-    from dftfd.results.vibration_files import writer_for
+    from dftfd.results.vibrations import writer_for
     from dftfd.system.isotopes import isotopes_of_text
     from dftfd.system.molecule import molecule
     from dftfd.tasks.optimization import optimize as find_minimum

@@ -323,9 +323,8 @@ def audit_code(
     Forces, Hessians, dipoles against differences, sums, symmetry, equivalent inputs; exit code 1 where they disagree.
     """
     from dftfd.interop.asked_program import ProgramTarget
-    from dftfd.verify.code_audit import as_target
+    from dftfd.verify.code_audit import OwnTarget, as_target
     from dftfd.verify.code_audit import audit_code as audit
-    from dftfd.verify.code_own import OwnTarget
 
     refuse_existing(output or [], overwrite, ".json", ".html")
     with messages(verbose, debug):

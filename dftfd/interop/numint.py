@@ -24,7 +24,7 @@ from dftfd.functionals.guests import without_guests
 from dftfd.functionals.names import refuse_part
 from dftfd.functionals.registry import get_functional
 from dftfd.functionals.vv10 import vv10 as VV10
-from dftfd.interop.libxc_layout import empty_spins, evaluate
+from dftfd.interop.libxc import empty_spins, evaluate
 from dftfd.runtime.version import VERSION
 from dftfd.xc.channels import MEMBERS, SIGMA_PAIRS, VARIABLES, named_components
 from dftfd.xc.pointwise import pointwise_kernel

@@ -24,8 +24,7 @@ from dftfd.response.excited_states import ExcitedState
 from dftfd.results.result import SCFResult
 from dftfd.results.summary import outcome
 from dftfd.results.thermochemistry import Thermochemistry
-from dftfd.results.vibration_files import columns
-from dftfd.results.vibrations import Vibrations
+from dftfd.results.vibrations import Vibrations, columns
 from dftfd.runtime.documents import read_tree
 from dftfd.runtime.json_reader import parse_json
 from dftfd.scf.stability import Stability

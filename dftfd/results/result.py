@@ -19,9 +19,17 @@ from dftfd.libcint import mole as bridge
 from dftfd.model.calculation import Calculation
 from dftfd.model.forces import nuclear_forces, point_charge_forces
 from dftfd.model.solved_calculation import result_stability
-from dftfd.properties.fields import electrostatic_potential, localisation_function
-from dftfd.properties.moments import DEBYE, dipole_moment, quadrupole_moment, spin_square
-from dftfd.properties.populations import SCHEMES, atomic_charges, atomic_spins, bond_orders
+from dftfd.properties.electrostatics import electrostatic_potential, localisation_function
+from dftfd.properties.moments import (
+    DEBYE,
+    SCHEMES,
+    atomic_charges,
+    atomic_spins,
+    bond_orders,
+    dipole_moment,
+    quadrupole_moment,
+    spin_square,
+)
 from dftfd.response.excitations import SPINS, Excitations, excitations_of
 from dftfd.response.hessian import METHODS, POINTS, STEP, second_derivatives
 from dftfd.response.polarizability import FREQUENCY, hyperpolarizabilities, polarizabilities
@@ -29,9 +37,8 @@ from dftfd.results.html_report import html_report, notebook_summary
 from dftfd.results.notes import notes_of
 from dftfd.results.output import write_result
 from dftfd.results.qcschema import atomic_result
-from dftfd.results.settings import Settings
 from dftfd.results.summary import in_one_line, result_summary, title
-from dftfd.results.tree import save_result
+from dftfd.results.tree import Settings, save_result
 from dftfd.results.vibrations import Vibrations, vibrations_of
 from dftfd.runtime.arguments import choice, public, whole
 from dftfd.runtime.notebook import Page
@@ -565,5 +572,5 @@ class SCFResult:
     @cached_property
     @of_a_solution
     def elf(self) -> Function:
-        """Electron localisation function, R^3 -> R, between 0 and 1; see dftfd.properties.fields."""
+        """Electron localisation function, R^3 -> R, between 0 and 1; see dftfd.properties.electrostatics."""
         return localisation_function(self.density, self.kinetic_energy_density)

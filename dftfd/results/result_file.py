@@ -16,8 +16,7 @@ from dftfd.functionals.registry import get_functional
 from dftfd.model.calculation import Calculation
 from dftfd.model.options import Options
 from dftfd.results.result import SCFResult
-from dftfd.results.settings import Settings
-from dftfd.results.tree import FORMAT, RESULT_ARRAYS
+from dftfd.results.tree import FORMAT, RESULT_ARRAYS, Settings
 from dftfd.runtime.arguments import public
 from dftfd.runtime.chosen_terms import term_named
 from dftfd.runtime.documents import read_tree, refusing_damage, require_types

@@ -11,7 +11,8 @@ No part of a file is ever executed: text is JSON of numbers and names, and formu
 """
 
 import json
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,41 @@ import numpy as np
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.interop.mean_field import mole_text, orbital_entries
 from dftfd.model.option_values import for_json
-from dftfd.model.options import ENERGY, SEARCH, START, STATE
-from dftfd.results.settings import Settings
+from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, Options
 from dftfd.runtime.arguments import public
 from dftfd.runtime.documents import write_tree
 from dftfd.scf.convergence import Cycle
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the numbers depend on, as it was used; those of `options` can be asked for here, as in `settings.conv_tol`.
+
+    functional, definition: its name, and the terms, parameters and exact exchange that the name stood for.
+    auxiliary_basis: None for exact Coulomb and exchange integrals.   n_points: of the grid.   guess: where it began, in
+    words.   versions: package -> version.   nlc_grid_level: None without double integrals.
+    """
+
+    options: Options
+    functional: str
+    definition: Mapping
+    basis: str
+    auxiliary_basis: str | None
+    n_points: int
+    guess: str
+    versions: Mapping[str, str]
+    nlc_grid_level: int | None = None
+
+    @property
+    def grid_level(self) -> int | None:
+        """None where the points were given."""
+        return self.options.grid_level if self.options.grid is None else None
+
+    def __getattr__(self, name):
+        if name not in OPTIONS:
+            raise AttributeError(f"Settings has no attribute {name!r}")
+        return getattr(self.options, name)
+
 
 FORMAT = 3
 MOLECULE_TEXT = ("symbols", "charge", "spin", "cartesian", "ghost", "atom_basis", "atom_ecp", "labels")

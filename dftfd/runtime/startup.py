@@ -32,7 +32,7 @@ GLANCE = 0.2
 
 
 def end_at_once_on_interrupt() -> None:
-    """Leave Ctrl-C to the system if this process is the command; dftfd.cli.interrupts takes it over."""
+    """Leave Ctrl-C to the system if this process is the command; dftfd.cli takes it over."""
     if is_command() and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 

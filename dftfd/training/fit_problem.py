@@ -1,17 +1,26 @@
-"""What a fit minimises: residuals of reactions and of terms with their derivatives, as functions of flat parameters."""
+"""What a fit minimises: residuals of reactions and of terms with their derivatives, as functions of flat parameters.
+
+Energies of molecules and their derivatives by parameters are computed here, in processes, or on a Dask cluster.
+Processes and cluster are those of batches (dftfd.batch); a process keeps the integrals of the molecules it met.
+"""
 
 import logging
 import uuid
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from dftfd.errors import InputError, NotConvergedError, NumericalError, UnsupportedError
+from dftfd.batch.cluster import on_cluster
+from dftfd.batch.entries import failure
+from dftfd.batch.processes import in_processes
+from dftfd.errors import FileError, InputError, NotConvergedError, NumericalError, ResourceError, UnsupportedError
 from dftfd.functionals.base import Functional
-from dftfd.functionals.definition import portable
+from dftfd.functionals.definition import made_again, portable
 from dftfd.functionals.guests import without_guests
 from dftfd.functionals.parameters import place_of
 from dftfd.libcint.mole import HARTREE_IN_KCAL
@@ -19,9 +28,106 @@ from dftfd.model.identity import formula_of, identity_of_molecule, identity_of_o
 from dftfd.model.options import Options
 from dftfd.runtime.arguments import Kind, number, refuse_unknown
 from dftfd.runtime.records import digest
-from dftfd.system.molecule import molecule
-from dftfd.training.energy_slopes import Asked, Elsewhere, energy_and_slope
+from dftfd.system.molecule import Molecule, molecule
 from dftfd.training.self_consistent import DifferentiableSCF
+
+ERRORS: dict[int, type[Exception]] = {
+    error.exit_code: error for error in (NotConvergedError, NumericalError, FileError, ResourceError)
+}
+"""What the exit code of a failure elsewhere stands for; InputError for others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A molecule whose energy is asked for.
+
+    fit: what it belongs to.   options: of run_scf.   functional: as other processes get it, whose parameters `names`
+    are the flat numbers `at`.   guess: density matrix to begin with, or None.
+    """
+
+    number: int
+    name: str
+    fit: str
+    molecule: Molecule
+    options: dict
+    functional: Any
+    names: tuple[str, ...]
+    at: np.ndarray
+    guess: np.ndarray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Energy [hartree], its derivatives by the flat numbers, density matrix (spin, ao, ao)."""
+
+    number: int
+    name: str
+    energy: float
+    slope: np.ndarray
+    P: np.ndarray
+    error: str | None = None
+
+
+def energy_and_slope(scf: DifferentiableSCF, functional_at, flat, guess) -> tuple[float, np.ndarray, np.ndarray]:
+    """(E, dE/dp, P) of the functional that functional_at makes of flat numbers p."""
+
+    def energy(p):
+        found = scf(functional_at(p), guess=guess)
+        return found.energy, found.density_matrix
+
+    (E, P), slope = jax.value_and_grad(energy, has_aux=True)(jnp.asarray(flat))
+    return float(E), np.asarray(slope), np.asarray(P)
+
+
+_met: dict[tuple[str, str], DifferentiableSCF] = {}
+"""Molecules of the fit that this process works for."""
+
+
+def answered(asked: Asked) -> Any:
+    """The Answer, or the Outcome of a failure."""
+    try:
+        functional = made_again(asked.functional)
+        _, unravel = ravel_pytree({name: functional.parameters[name] for name in asked.names})
+        for key in [key for key in _met if key[0] != asked.fit]:
+            del _met[key]
+        key = asked.fit, asked.name
+        if key not in _met:
+            _met[key] = DifferentiableSCF(asked.molecule, Options(xc=functional, **asked.options))
+        found = energy_and_slope(_met[key], lambda p: functional.with_parameters(**unravel(p)), asked.at, asked.guess)
+        return Answer(asked.number, asked.name, *found)
+    except Exception as error:
+        return failure(cast(Any, asked), error)
+
+
+@dataclass
+class Elsewhere:
+    """Processes, or the workers of a Dask client, that answer; `close` ends the processes."""
+
+    jobs: int
+    client: Any = None
+    workers: list = field(default_factory=list)
+
+    def answers(self, asked: Iterable[Asked]) -> Iterator[Answer]:
+        """As they come; raises what the first failure stands for."""
+        task: Any = answered  # batches ask of an entry that it has a number and a name
+        entries: list[Any] = list(asked)
+        arriving: Any = (
+            in_processes(task, entries, min(self.jobs, len(entries)), self.workers)
+            if self.client is None
+            else on_cluster(task, entries, self.client)
+        )
+        for answer in arriving:
+            if answer.error is not None:
+                arriving.close()
+                raise ERRORS.get(answer.exit_code, InputError)(f"{answer.name}: {answer.error}")
+            yield answer
+
+    def close(self) -> None:
+        """Ends the processes."""
+        for worker in self.workers:
+            worker.stop()
+        self.workers.clear()
+
 
 log = logging.getLogger(__name__)
 

@@ -49,8 +49,7 @@ from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.documents import MAGIC
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.records import Record, recorded
-from dftfd.training.energy_slopes import Elsewhere
-from dftfd.training.fit_problem import FitProblem
+from dftfd.training.fit_problem import Elsewhere, FitProblem
 
 START, LESS, MORE, LARGEST = 1e-2, 1 / 3, 5.0, 1e8
 """Marquardt's parameter: at first, after a step that helps, after one that does not, and where no step does."""

@@ -24,8 +24,7 @@ from dftfd.libcint.gto import gaussian_basis
 from dftfd.libcint.mole import one_electron_integrals
 from dftfd.libcint.three_centre import PairPotentials
 from dftfd.model.option_values import for_json
-from dftfd.properties.electrostatics import electron_potential, hermite_density
-from dftfd.properties.fields import electrostatic_potential
+from dftfd.properties.electrostatics import electron_potential, electrostatic_potential, hermite_density
 from dftfd.results.result_file import molecule_of_text, require_shapes
 from dftfd.results.tree import MOLECULE_TEXT
 from dftfd.runtime.arguments import each, public, whole

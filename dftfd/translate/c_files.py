@@ -16,7 +16,7 @@ from dftfd.functionals.parameters import parameter_text
 from dftfd.runtime.version import VERSION
 from dftfd.translate.c_text import ARITHMETIC, DRIVER, EVALUATE
 from dftfd.translate.on_c import Piece, number_text, statements_of
-from dftfd.translate.programs import Parameter, SpinPrograms, changeable_parameters, identifier
+from dftfd.translate.programs import Parameter, SpinPrograms, changeable_parameters
 from dftfd.xc.channels import FAMILIES, MEMBERS, VARIABLES, family_of, named_components
 
 BLOCK = 64
@@ -391,11 +391,6 @@ add_executable({name}_test {name}_test.c)
 target_link_libraries({name}_test {name})
 add_test({name} {name}_test)
 """
-
-
-def c_name(functional: Functional) -> str:
-    """The functional's name as C takes it."""
-    return identifier(functional.name)
 
 
 def fortran_module(exported: Exported) -> str:

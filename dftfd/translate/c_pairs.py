@@ -20,10 +20,9 @@ from dftfd.autofd.scalar.simplify import regrouped
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.translate.c_files import SPINS, Exported, comment, filled, indented, provenance
-from dftfd.translate.c_text import ARITHMETIC
+from dftfd.translate.c_text import ARITHMETIC, substituted
 from dftfd.translate.on_c import Piece, number_text, statements_of
 from dftfd.translate.programs import KEEP
-from dftfd.translate.templates import substituted
 from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
 
 LANES = 8

@@ -1,5 +1,8 @@
 """The parts of exported C code that are the same for every functional."""
 
+import re
+from collections.abc import Mapping
+
 ARITHMETIC = """\
 #include <math.h>
 #include <stdint.h>
@@ -268,3 +271,11 @@ int main(void)
     return wrong != 0;
 }
 """
+
+
+_PLACE = re.compile(r"@([A-Z_]+)@")
+
+
+def substituted(template: str, values: Mapping[str, object]) -> str:
+    """The template with each @NAME@ filled once: a functional may be called @TABLES@, and its name stays its name."""
+    return _PLACE.sub(lambda place: str(values.get(place[1], place[0])), template)

@@ -10,8 +10,8 @@ import hashlib
 
 from dftfd.errors import UnsupportedError
 from dftfd.translate.c_files import Exported, comment, filled, provenance
+from dftfd.translate.c_text import substituted
 from dftfd.translate.on_c import number_text
-from dftfd.translate.templates import substituted
 from dftfd.xc.channels import MEMBERS, named_components
 
 FAMILIES = {"lda": ("rho",), "gga": ("rho", "sigma"), "mgga": ("rho", "sigma", "lapl", "tau")}

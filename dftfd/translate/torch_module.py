@@ -1,7 +1,7 @@
 """PyTorch's view of exported C code: a module of Python that calls the compiled code through ctypes."""
 
 from dftfd.translate.c_files import SPINS, Exported, provenance
-from dftfd.translate.templates import substituted
+from dftfd.translate.c_text import substituted
 from dftfd.xc.channels import FAMILIES, MEMBERS, VARIABLES
 
 

@@ -1,21 +1,297 @@
-"""What has to hold between the answers of one program: each check is a function of a Session and a Setting."""
+"""What has to hold between the answers of one program: each check is a function of a Session and a Setting.
 
-from collections.abc import Callable
+Derivatives of answers are central differences with error bars. Steps h, 2h and 4h give order 4 twice, and order 2 three
+times. Half of what the best two differ by is the error bar: where the step is too long they differ by fifteen (order 2:
+three) times the error of the better one, where the answers are noisy by about the noise of either.
+
+A Session computes nothing twice and checks the answers. `judge` says whether two of them agree within their error bars,
+and by which pattern they differ.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from dftfd.elements import ATOMIC_NUMBERS
-from dftfd.errors import NumericalError, UnsupportedError
-from dftfd.interop.asked import Setting
+from dftfd.errors import DftfdError, NumericalError, UnsupportedError
+from dftfd.interop.asked import Setting, Target, shape_of
 from dftfd.libcint.mole import common_masses
 from dftfd.results.vibrations import KM_PER_MOL
-from dftfd.verify.audit_sources import CodeRaisedError
-from dftfd.verify.code_differences import FIELD_STEP, STEP, gradient
-from dftfd.verify.code_session import SEED, Session
-from dftfd.verify.code_verdicts import INCONSISTENT, SIGMAS, SMALLEST, Comparison, judge
+from dftfd.verify.audit import CodeRaisedError
+
+NOISE_STEP = 1e-3
+"""Step [bohr] of the fourth differences that show the noise: smooth answers leave less than 1e-11 in them."""
+
+
+class Slope(NamedTuple):
+    """A derivative of order 4 with its error bar, and of order 2 with its own."""
+
+    value: np.ndarray
+    bar: np.ndarray
+    second: np.ndarray
+    second_bar: np.ndarray
+
+
+def derivative(of: Callable[[float], np.ndarray], step: float) -> Slope:
+    """The derivative at zero; `of` is called six times."""
+    sizes, slopes = [], []
+    for k in (1, 2, 4):
+        above, below = np.asarray(of(k * step)), np.asarray(of(-k * step))
+        slopes.append((above - below) / (2 * k * step))
+        sizes.append(np.abs(above))
+    fourth = [(4 * slopes[0] - slopes[1]) / 3, (4 * slopes[1] - slopes[2]) / 3]
+    rounding = np.finfo(float).eps * np.max(sizes, axis=0) / step
+    bars = [np.abs(a - b) / 2 + rounding for a, b in (fourth, slopes[:2])]
+    return Slope(fourth[0] + (fourth[0] - fourth[1]) / 15, bars[0], slopes[0], bars[1])
+
+
+def gradient(of: Callable[[np.ndarray], np.ndarray], x: np.ndarray, step: float) -> Slope:
+    """The derivatives by each number in x, with the shape of x before that of the answer.
+
+    One draw of noise may leave two orders equal by chance, so no bar is below the root mean square of all.
+    """
+    rows = []
+    for index in np.ndindex(x.shape):
+        along = np.zeros(x.shape)
+        along[index] = 1.0
+        rows.append(derivative(_line(of, x, along), step))
+    value, bar, second, second_bar = (np.reshape(part, x.shape + np.shape(part[0])) for part in zip(*rows, strict=True))
+    least = lambda bar: np.maximum(bar, np.sqrt(np.mean(bar**2)))
+    return Slope(value, least(bar), second, least(second_bar))
+
+
+def _line(of, x, along):
+    return lambda t: of(x + t * along)
+
+
+def noise(of: Callable[[float], np.ndarray]) -> float:
+    """Root mean square of the noise in `of`, from its fourth differences (R. W. Hamming, Numerical Methods, ch. 10)."""
+    values = [np.asarray(of(k * NOISE_STEP)) for k in range(-2, 3)]
+    fourth = values[0] - 4 * values[1] + 6 * values[2] - 4 * values[3] + values[4]
+    return float(np.sqrt(np.mean(fourth**2) / 70))
+
+
+SMALLEST = 0.1
+"""Below it [atomic units] errors are measured against this size, not against the quantity's own."""
+SIGMAS = 6.0
+"""How many error bars, and times the noise, answers may differ by."""
+NEGLIGIBLE = 1e-5
+"""Part of a quantity's size that nobody would call a mistake."""
+UNSETTLED = 1e-2
+"""Part of a quantity's size above which an error bar decides nothing."""
+CLOSE_FACTOR = 0.05
+"""Part of the deviation that a constant factor may leave."""
+SLIGHT = 0.1
+"""Part of the largest deviation that atoms of another kind may have where one kind alone is wrong."""
+GONE = 0.25
+"""Part of the deviation that is left, at most, where an ingredient is taken out that caused it."""
+
+CONSISTENT, INCONSISTENT, UNDECIDED = "consistent", "INCONSISTENT", "undecided"
+FAILED, NOT_OFFERED = "FAILED", "not offered"
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A quantity as a program gives it, and as it follows from other answers of the program.
+
+    bar: error bar of `expected`, from differences.   noise: of what is given.   unit: of both.
+    scale: size that errors are measured by; by default the largest expected value, SMALLEST at least.
+    atoms: symbol for each entry of the first axis, where it has one.
+    upper: True if `given` may be below `expected`.   drawn: of derivatives, the same in a few drawn directions.
+    slope: of derivatives, `expected` and `bar` with those of order 2.
+    """
+
+    given: np.ndarray
+    expected: np.ndarray
+    unit: str
+    bar: np.ndarray | float = 0.0
+    noise: float = 0.0
+    scale: float | None = None
+    atoms: tuple[str, ...] = ()
+    upper: bool = False
+    drawn: "Comparison | None" = None
+    slope: Slope | None = None
+
+    @property
+    def size(self) -> float:
+        """What errors are measured by."""
+        return self.scale or max(SMALLEST, float(np.max(np.abs(self.expected), initial=0.0)))
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What came of one comparison. deviation, limit, bar: the largest deviation, its limit and error bar.
+
+    second, second_bar: deviation and error bar of this entry by differences of order 2; None where there are none.
+    """
+
+    verdict: str
+    deviation: float
+    limit: float
+    wrong: np.ndarray
+    bar: float
+    second: float | None = None
+    second_bar: float | None = None
+
+
+def judge(found: Comparison) -> Judgement:
+    """Whether the deviation is within the error bars."""
+    difference = found.given - found.expected
+    deviation = np.maximum(difference, 0.0) if found.upper else np.abs(difference)
+    limit = np.maximum(SIGMAS * np.hypot(found.bar, found.noise), NEGLIGIBLE * found.size)
+    limit = np.broadcast_to(limit, deviation.shape)
+    wrong = ~(deviation <= limit)
+    worst = np.unravel_index(np.argmax(deviation - limit), deviation.shape)
+    settled = limit.max() <= UNSETTLED * found.size
+    verdict = INCONSISTENT if wrong.any() else CONSISTENT if settled else UNDECIDED
+    bar = np.broadcast_to(np.hypot(found.bar, found.noise), deviation.shape)
+    second = found.slope and (abs(found.given - found.slope.second)[worst], found.slope.second_bar[worst])
+    orders = map(float, (bar[worst], *(second or ())))
+    return Judgement(verdict, float(deviation[worst]), float(limit[worst]), wrong, *orders)
+
+
+Again = Callable[[], Comparison | None]
+
+
+def pattern_of(
+    found: Comparison, judged: Judgement, variants: Mapping[str, Again], exchanged: Again
+) -> tuple[str, str]:
+    """(pattern, evidence): what the deviations have in common; an empty pattern where nothing was recognised.
+
+    variants: the same check of the program without an ingredient, or with less of an approximation, by name.
+    exchanged: the same check with alpha and beta electrons exchanged.
+    """
+    if judged.verdict == UNDECIDED:
+        return "noise", f"answers are noisy or differences unsettled, by {judged.limit:.0e} {found.unit}"
+    if judged.verdict == CONSISTENT:
+        return "", ""
+    for recognise in (_nothing_given, _factor):
+        if (answer := recognise(found)) is not None:
+            return answer
+    if (answer := _variant(found, variants)) is not None:
+        return answer
+    if (answer := _spin(found, judged, exchanged)) is not None:
+        return answer
+    return _atoms(found) or ("", "")
+
+
+def _nothing_given(found):
+    if found.given.any() or not found.expected.any():
+        return None
+    return "silent zero", f"zero is given, up to {np.abs(found.expected).max():.2e} {found.unit} expected"
+
+
+def _factor(found):
+    """given = c expected with one c, which leaves a small part of the deviation."""
+    square = float(np.vdot(found.expected, found.expected))
+    if found.upper or square == 0.0 or found.given.size < 3:
+        return None
+    c = float(np.vdot(found.given, found.expected)) / square
+    left = np.abs(found.given - c * found.expected).max()
+    if left > CLOSE_FACTOR * np.abs(found.given - found.expected).max():
+        return None
+    if abs(c + 1) < 1e-3:
+        return "sign", "all entries have the wrong sign"
+    names = {2.0: "factor two", 0.5: "factor one half"}
+    name = next((text for value, text in names.items() if abs(c - value) < 1e-2), "factor")
+    return name, f"all entries are {c:.4f} times what they should be, up to {left:.0e} {found.unit}"
+
+
+GRID, SURFACE = "missing grid response", "missing solvent term"
+KNOWN = {"finer grid": GRID, "without solvent": SURFACE}
+
+
+def _variant(found, variants):
+    before = judge(found.drawn or found).deviation
+    for name, again in variants.items():
+        if (other := again()) is None:
+            continue
+        left = judge(other.drawn or other).deviation
+        if left <= GONE * before:
+            pattern = KNOWN.get(name, f"belongs to what is {name}")
+            return pattern, f"{name}: {left:.1e} in place of {before:.1e} {other.unit}"
+    return None
+
+
+def _spin(found, judged, exchanged):
+    if (other := exchanged()) is None:
+        return None
+    found, other = found.drawn or found, other.drawn or other
+    change = np.abs(other.given - found.given).max()
+    same = np.abs(other.expected - found.expected).max() <= max(judged.limit, 1e-3 * judged.deviation)
+    if not same or change <= max(judged.limit, 0.05 * judged.deviation):
+        return None
+    return "one spin", f"it changes by {change:.1e} {found.unit} when alpha and beta are exchanged, which it must not"
+
+
+def _atoms(found):
+    kinds = np.array(found.atoms)
+    if len(set(found.atoms)) < 2:
+        return None
+    off = np.abs(found.given - found.expected).reshape(len(kinds), -1).max(axis=1)
+    wrong, right = set(kinds[off > SLIGHT * off.max()]), set(kinds[off <= SLIGHT * off.max()])
+    if len(wrong) != 1 or wrong & right:
+        return None
+    return "one atom kind", f"{wrong.pop()} is wrong; {', '.join(sorted(right))} is not, or by a tenth at most"
+
+
+SEED = 7
+
+
+class Session:
+    """Asks a target.   is_brief: derivatives in drawn directions suffice."""
+
+    def __init__(self, target: Target, is_brief: bool = False):
+        self.target, self.is_brief, self.calls = target, is_brief, 0
+        self._known: dict[tuple, np.ndarray] = {}
+        self._noise: dict[tuple, float] = {}
+
+    def __call__(self, quantity: str, setting: Setting) -> np.ndarray:
+        """The answer, from memory where it was asked before.
+
+        Raises UnsupportedError for what is not offered, CodeRaisedError where the program fails, NumericalError.
+        """
+        key = quantity, setting.key
+        if key not in self._known:
+            self._known[key] = self.anew(quantity, setting)
+        return self._known[key]
+
+    def anew(self, quantity: str, setting: Setting) -> np.ndarray:
+        """The answer, computed."""
+        if quantity not in self.target.offers:
+            raise UnsupportedError(f"no {quantity.replace('_', ' ')} offered.")
+        if missing := sorted(setting.conditions - self.target.conditions):
+            raise UnsupportedError(f"no calculation with {' and '.join(missing)} offered.")
+        self.calls += 1
+        try:
+            found = np.asarray(self.target.compute(quantity, setting), dtype=float)
+        except DftfdError:
+            raise
+        except NotImplementedError as error:
+            raise UnsupportedError(f"no {quantity} here: {str(error) or 'not implemented'}") from error
+        except Exception as error:  # anybody's code
+            raise CodeRaisedError(f"{quantity}: {type(error).__name__}: {error}") from error
+        shape = shape_of(quantity, setting)
+        if shape is not None and found.shape != shape:
+            raise CodeRaisedError(f"{quantity} has shape {found.shape}, expected {shape}.")
+        if not np.isfinite(found).all():
+            raise NumericalError(f"{quantity} is not finite.")
+        return found
+
+    def noise(self, quantity: str, setting: Setting) -> float:
+        """Root mean square of the noise of a quantity near a geometry, along one direction."""
+        key = quantity, setting.key
+        if key not in self._noise:
+            along = np.random.default_rng(SEED).normal(size=np.shape(setting.positions))
+            along /= np.linalg.norm(along)
+            moved = lambda t: self(quantity, setting.but(positions=setting.positions + t * along))
+            self._noise[key] = noise(moved)
+        return self._noise[key]
+
 
 FIELD = np.array([0.004, -0.006, 0.005])
 FAR = 500.0
@@ -327,3 +603,7 @@ CHECKS: dict[str, Check] = {
     "restart": _check(partial(_other_way, "restarted"), "energy", "restarted"),
     "save and load": _check(partial(_other_way, "reloaded"), "energy", "reloaded"),
 }
+
+
+STEP, FIELD_STEP = 0.01, 2e-3
+"""Smallest steps, of nuclei and charges [bohr] and of fields [hartree / (e bohr)]."""

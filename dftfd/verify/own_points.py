@@ -15,7 +15,7 @@ import numpy as np
 from dftfd.errors import InputError, shown
 from dftfd.functionals.base import Functional
 from dftfd.interop import libxc
-from dftfd.interop.libxc_layout import MAX_ORDER
+from dftfd.interop.libxc import MAX_ORDER
 from dftfd.runtime.written_numbers import as_real
 from dftfd.system.geometry import read_text
 from dftfd.verify import point_comparison as pointwise

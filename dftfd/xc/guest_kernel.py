@@ -18,6 +18,7 @@ import numpy as np
 
 from dftfd.errors import DftfdError, FunctionalError, NumericalError, one_line
 from dftfd.functionals.guests import SAME, GuestTerm, is_number, refused
+from dftfd.grids.molecular import round_up
 from dftfd.runtime.array_types import DensityOnGrid, Points, Weights
 from dftfd.runtime.threads import run_on_workers, split_evenly, worker_count
 from dftfd.xc.channels import GRADIENT, ROW, TAU, both_spins, channel_count
@@ -148,7 +149,7 @@ class GuestKernel:
     def _blocks(self, points, weights, density) -> list[tuple[dict[str, np.ndarray], np.ndarray]]:
         """(what the energy is differentiated by, owners) of each block, the last filled up at weight zero."""
         n = len(weights)
-        size = BLOCK if self.term.by_blocks else _rounded(n)
+        size = BLOCK if self.term.by_blocks else round_up(n)
         owner = np.zeros(n, np.int32) if self._owner is None else np.asarray(self._owner, np.int32)
         edge: Any = "edge"
         filled = lambda x, mode=edge: np.pad(x, [(0, 0)] * (np.ndim(x) - 1) + [(0, -n % size)], mode=mode)
@@ -194,12 +195,6 @@ def _sum(values):
 
 def _joined(parts, n):
     return np.concatenate([np.asarray(part) for part in parts], axis=-1)[..., :n]
-
-
-def _rounded(n: int) -> int:
-    """n rounded up to four significant bits."""
-    step = 1 << max(0, n.bit_length() - 4)
-    return -(-n // step) * step
 
 
 def code_of(term: GuestTerm) -> "GuestCode":

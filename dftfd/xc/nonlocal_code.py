@@ -24,8 +24,7 @@ from dftfd.autofd.lowering import CELL_VOLUME, PairIntegral, lower_nonlocal
 from dftfd.autofd.scalar.on_jax import run
 from dftfd.autofd.scalar.program import ScalarProgram
 from dftfd.autofd.scalar.reader import scalar_program
-from dftfd.autofd.scalar.simplify import regrouped
-from dftfd.autofd.scalar.symmetry import is_symmetric
+from dftfd.autofd.scalar.simplify import is_symmetric, regrouped
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.densities import unknown_densities
 from dftfd.runtime.threads import share_out

@@ -24,8 +24,7 @@ from dftfd.autofd.lowering import lower
 from dftfd.autofd.scalar.derive import of_equal_spins, restricted
 from dftfd.autofd.scalar.program import Node, ScalarProgram, evaluate
 from dftfd.autofd.scalar.reader import point_program, written_program
-from dftfd.autofd.scalar.simplify import POINT, Nodes
-from dftfd.autofd.scalar.symmetry import is_symmetric
+from dftfd.autofd.scalar.simplify import POINT, Nodes, is_symmetric
 from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.densities import unknown_densities

@@ -22,7 +22,7 @@ from dftfd.model.calculation import Calculation
 from dftfd.model.options import Options
 from dftfd.runtime.progress import as_progress
 from dftfd.scf.orbitals import diagonalise, occupied_orbitals
-from dftfd.tasks.starting_density import starting_density
+from dftfd.tasks.run import starting_density
 from dftfd.terms import CoulombExchangeEnergy, SemilocalEnergy
 
 

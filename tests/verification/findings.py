@@ -385,7 +385,7 @@ def _():
     import numpy as np
 
     try:
-        from dftfd.interop.libxc_layout import evaluate
+        from dftfd.interop.libxc import evaluate
     except ImportError:
         from dftfd.interop.libxc import evaluate
     found = evaluate("lda,vwn", rho=np.array([[-5.755680e-4], [5.758269e-4]])).exc

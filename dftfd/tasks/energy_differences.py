@@ -1,22 +1,30 @@
-"""Interaction energies of fragments, without what they gain from each other's basis functions.
+"""Differences of energies: interaction energies of fragments, solvation energies, numerical forces.
 
 In a finite basis set a fragment of a complex borrows the functions of its neighbours, which lowers the energy of the
 complex alone. The counterpoise correction gives every fragment the functions and the grid of the whole, on ghosts.
 
 S. F. Boys, F. Bernardi, Mol. Phys. 19, 553 (1970). doi:10.1080/00268977000101561
+
+Numerical forces are slow. They check those of model.forces and share no formula with them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
+
+import numpy as np
 
 from dftfd.errors import InputError, shown
+from dftfd.functionals.registry import get_functional
 from dftfd.libcint.mole import HARTREE_IN_KCAL
+from dftfd.model.forces import Forces, require_energy
 from dftfd.model.options import Options
+from dftfd.response.differences import Differences, require_same_number
+from dftfd.results.document import numbers
 from dftfd.results.result import SCFResult
-from dftfd.runtime.arguments import public
+from dftfd.runtime.arguments import number, public
 from dftfd.runtime.notebook import ShownAsText
-from dftfd.runtime.progress import as_progress
+from dftfd.runtime.progress import Progress, as_progress
 from dftfd.system.internal_coordinates import neighbours, reached
 from dftfd.system.molecule import Molecule
 from dftfd.tasks.run import run_scf
@@ -56,10 +64,10 @@ class Interaction(ShownAsText):
         doubt = "" if self.converged else "  NOT CONVERGED: these numbers are not a solution"
         rows = [f"interaction energy {self.energy_kcal:.4f} kcal/mol ({self.energy:.10f} hartree), {how}{doubt}"]
         rows.append(f"  {'whole':<24}{self.whole.energy:20.10f}  {self.whole.molecule.formula}")
-        for number, part in enumerate(self.fragments, start=1):
+        for k, part in enumerate(self.fragments, start=1):
             words = f"charge {part.molecule.charge:+d}, spin {part.molecule.spin}"
-            atoms = f", atoms {' '.join(map(str, self.atoms[number - 1]))}" if self.atoms else ""
-            rows.append(f"  {f'fragment {number}':<24}{part.energy:20.10f}  {words}{atoms}")
+            atoms = f", atoms {' '.join(map(str, self.atoms[k - 1]))}" if self.atoms else ""
+            rows.append(f"  {f'fragment {k}':<24}{part.energy:20.10f}  {words}{atoms}")
         rows.append("  parts [kcal/mol]")
         rows += [
             f"    {COMPONENTS.get(name, name):<22}{e * HARTREE_IN_KCAL:20.4f}" for name, e in self.parts.items() if e
@@ -116,8 +124,8 @@ def interaction_energy(
     progress = as_progress(options.get("progress"))
     progress.note("the whole")
     whole, results = run_scf(molecule, **options), []
-    for number, part in enumerate(parts, start=1):
-        progress.note(f"fragment {number} of {len(parts)}")
+    for k, part in enumerate(parts, start=1):
+        progress.note(f"fragment {k} of {len(parts)}")
         results.append(run_scf(part, **options))
     return Interaction(whole, tuple(results), atoms, counterpoise)
 
@@ -150,3 +158,108 @@ def fragment(molecule: Molecule, atoms: Sequence[int], charge: int = 0, spin: in
         ghost=tuple(ghost or not real for real, ghost in zip(inside, molecule.ghost, strict=True)),
         atom_ecp=tuple(ecp if real else None for real, ecp in zip(inside, molecule.atom_ecp, strict=True)),
     )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solvation(ShownAsText):
+    """solved, vacuum: the results with and without the solvent."""
+
+    solved: SCFResult
+    vacuum: SCFResult
+
+    @property
+    def energy(self) -> float:
+        """E(solvent) - E(vacuum) [hartree]: with SMD the free energy of solvation, else its electrostatic part."""
+        return self.solved.energy - self.vacuum.energy
+
+    @property
+    def energy_kcal(self) -> float:
+        """The same in kcal/mol."""
+        return self.energy * HARTREE_IN_KCAL
+
+    @property
+    def converged(self) -> bool:
+        """Whether both results are."""
+        return self.solved.converged and self.vacuum.converged
+
+    def __str__(self):
+        doubt = "" if self.converged else "  NOT CONVERGED"
+        part = "" if self.solved.energies["solvent_cds"] else ", electrostatic part"
+        rows = [f"  {'energy in vacuum':<22}{self.vacuum.energy:20.10f}"]
+        rows.append(f"  {'solvation energy':<22}{self.energy:20.10f} = {self.energy_kcal:.4f} kcal/mol{part}{doubt}")
+        return "\n".join(rows)
+
+
+@numbers.register
+def _numbers_of_solvation(found: Solvation):
+    """What it prints; see dftfd.results.document."""
+    return {
+        "energy_in_vacuum_hartree": found.vacuum.energy,
+        "solvation_energy_hartree": found.energy,
+        "solvation_energy_kcal_per_mol": found.energy_kcal,
+        "converged": found.converged,
+    }
+
+
+def in_vacuum(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options of `run_scf` without the solvent; a checkpoint is of the run with it."""
+    return {k: v for k, v in options.items() if k not in ("solvent", "solvent_model", "checkpoint", "restart")}
+
+
+@public
+def solvation_energy(molecule: Molecule, xc: Any = "pbe", *, solvent: Any, **options: Any) -> Solvation:
+    """The energy of a molecule in a solvent less that in vacuum, at its geometry.
+
+    solvent, options: for `run_scf`; solvent_model="smd" gives free energies of solvation.
+    """
+    given = Options.given_to("solvation_energy", xc=xc, solvent=solvent, **options).changed()
+    return Solvation(run_scf(molecule, **given), run_scf(molecule, **in_vacuum(given)))
+
+
+STEP = 1e-3  # bohr: at 1e-13 hartree of rounding and fifth derivatives of some 10, both errors are near 1e-11
+
+
+@public
+def numerical_forces(
+    molecule: Molecule,
+    xc: Any = "pbe",
+    method: str = "auto",
+    *,
+    step: Annotated[float, number(lambda h: 0 < h < 0.1, "a displacement between 0 and 0.1 bohr")] = STEP,
+    conv_tol: float = 1e-12,
+    guess: Any = "minao",
+    progress: Any = None,
+    **scf_options: Any,
+) -> Forces:
+    r"""Five-point differences of the (free) energy by the position of each nucleus.
+
+        F(x) = -(8 E(x+h) - 8 E(x-h) - E(x+2h) + E(x-2h)) / 12h,   with an error of h^4 E^(5) / 30
+
+    molecule, xc, method, scf_options: as in `run_scf`; 12 calculations for each nucleus, from the density of the first.
+    step: h [bohr].   conv_tol: their convergence, whose error in the force is about conv_tol / h.
+
+    Raises NotConvergedError where a calculation does not converge, UnsupportedError for models of the potential.
+    """
+    progress = as_progress(progress)
+    functional = get_functional(xc)
+    require_energy(functional)
+    given = {"xc": functional, "method": method, "conv_tol": conv_tol, "guess": guess} | scf_options
+    options = Options.given_to("numerical_forces", **given, progress=Progress())
+    first = run_scf(molecule, **options.changed())
+    nearby = options.going_on_from(first)
+
+    def energy(atom, axis, shift):
+        coordinates = molecule.coordinates.copy()
+        coordinates[atom, axis] += shift
+        result = run_scf(molecule.at(coordinates), **nearby)
+        result.require_converged("numerical forces")
+        require_same_number(result, first, f"atom {atom} moved by {shift:g} bohr")
+        return result.free_energy
+
+    differences, values = Differences(4, step, raman=False), np.empty_like(molecule.coordinates)
+    with progress.stage("displacements"):
+        for done, (atom, axis) in enumerate(np.ndindex(values.shape), start=1):
+            values[atom, axis] = -differences.derivative([energy(atom, axis, k * step) for k in differences.shifts])
+            progress.part(done, values.size)
+    fixed = not first.calculation.grid.moves
+    return Forces(values, molecule.coordinates, molecule.symbols, not fixed, fixed)
