@@ -218,6 +218,13 @@ def test_an_undefined_point_is_named():
     assert "undefined at x = -" in str(proof)
 
 
+def test_a_point_with_a_value_is_not_called_undefined():
+    """hypot and softmax have infinite constants in branches that finite numbers do not take."""
+    for code in (lambda x: jnp.hypot(x, 1.0), lambda x: jax.nn.softmax(jnp.stack([x, -x]))[0]):
+        proof = dftfd.prove(code, domain={"x": (0.5, 1.0)}, boxes=20)
+        assert proof.proved or proof.undefined_at is None
+
+
 def _finite(inner):
     return lambda x: jnp.where(jnp.isfinite(inner(x)), 1.0, -1.0)
 
@@ -504,6 +511,48 @@ def test_a_certificate_of_another_domain_or_statement_is_refused(changed, tmp_pa
     (tmp_path / "proof.json").write_text(json.dumps(entries))
     with pytest.raises(InputError):
         dftfd.load_proof(tmp_path / "proof.json").recheck()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"domain": {"rs": (1.0, 2.0), "s": (0.0, 5.0)}},
+        {"functional": "gga_c_pbe"},
+        {"condition": "uc_monotone"},
+        {"statement": "U_c monotonicity"},
+    ],
+)
+def test_a_changed_copy_of_a_proof_is_not_rechecked(changed, tmp_path):
+    """It holds the boxes and the inequality of the first one, of which its texts say something else."""
+    proof = replace(dftfd.prove("gga_c_lyp", "ec_nonpositive", {"rs": (1.0, 2.0), "s": (0.0, 0.5)}), **changed)
+    with pytest.raises(InputError, match="its boxes are about"):
+        proof.recheck()
+    with pytest.raises(InputError, match="its boxes are about"):
+        proof.plot(tmp_path / "map.png")
+
+
+_TIMES, _DRAWN = itertools.count(), np.random.default_rng(1)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        lambda x: x + 1.0 - 2.0 * min(next(_TIMES), 1),
+        lambda x: x + _DRAWN.uniform(0.0, 1.0),
+        lambda x: x + 1.0 if isinstance(x, jax.core.Tracer) else x - 2.0,
+        lambda x: x + 1.0 if isinstance(x, jax.core.Tracer) else [x][1],
+    ],
+)
+def test_code_that_is_another_formula_when_it_is_called_is_refused(code):
+    """The first is x + 1 when it is traced first and x - 1 ever after; its proof was rechecked."""
+    with pytest.raises(InputError, match=r"another one each time|where it is called with"):
+        dftfd.prove(code, domain={"x": (0.0, 1.0)})
+
+
+def test_a_functional_that_is_another_formula_each_time_is_refused():
+    formula = lambda n: _DRAWN.uniform(0.1, 1.0) * slater_exchange(n)
+    with pytest.raises(InputError, match="another one each time"):
+        dftfd.prove(term("lda_c_by_chance")(formula), "ec_nonpositive", _RS)
 
 
 def test_a_certificate_of_another_formula_is_refused(tmp_path):

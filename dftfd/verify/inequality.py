@@ -33,7 +33,7 @@ class Inequality:
 
     program: factored, of inputs `names`; its last output says where the formula is defined.
     terms: (output, order along ln of input 0, coefficient).   lo, hi: ends of the domain (input,).
-    statement: the inequality as it was given, for the recheck.
+    statement: the inequality as it was given, for the recheck.   claim: what a proof of it says, in its texts.
     """
 
     program: ScalarProgram
@@ -43,6 +43,7 @@ class Inequality:
     terms: tuple[tuple[int, int, float], ...]
     constant: float = 0.0
     statement: Statement | None = None
+    claim: tuple = ()
 
     @property
     def order(self) -> int:

@@ -5,7 +5,9 @@ import math
 from collections.abc import Callable, Mapping
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 
 from dftfd.autofd.scalar.keys import code_fingerprint
 from dftfd.autofd.scalar.reader import exact_program
@@ -116,10 +118,34 @@ def own_inequality(f: Functional | None, code: Callable, given: Mapping) -> tupl
         ) from error
     if len(program.outputs) != 1:
         raise InputError(f"the inequality has {len(program.outputs)} values; one expected.")
+    _require_same_of_numbers(code, wanted, domain)
     algebra.literal = True
     polynomials = factored(program, [variables[k] for k in wanted], algebra)
     statement = _own_statement(wanted, energies, formulas, program, "zeta" in domain, _fixed(domain, names))
     return _inequality(algebra, polynomials, domain, names, ((0, 0, 1.0),), 0.0, statement), domain
+
+
+def _require_same_of_numbers(code, wanted, domain) -> None:
+    """InputError for code that does with numbers what it does not while JAX traces it: it asks which it is given.
+
+    Both run one operation after the other in float64, so they give the same number; three points are tried.
+    """
+    called, *specs = _by_places(code, wanted)
+    for share in (0.3, 0.6, 0.9):
+        at = [jnp.float64(a + share * (b - a)) for a, b in (domain.get(k, (0.1, 1.1)) for k in wanted)]
+        with jax.debug_nans(False), jax.debug_infs(False):
+            traced = jaxpr_as_fun(jax.make_jaxpr(called)(*specs))(*at)[0]
+            try:
+                value = called(*at)
+            except Exception as error:
+                value = type(error).__name__
+        same = not isinstance(value, str) and np.allclose(value, traced, rtol=1e-9, atol=0, equal_nan=True)
+        if not same:
+            where = ", ".join(f"{k} = {float(x):.6g}" for k, x in zip(wanted, at, strict=True))
+            raise InputError(
+                f"the inequality is {shown(value)} where it is called with {where}, but {float(traced):.10g} where JAX "
+                "traces it: give code that does the same with numbers and with traced values."
+            )
 
 
 def _by_places(code, wanted) -> tuple:

@@ -2,15 +2,17 @@
 
 import base64
 import json
+import math
 import time
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 
+from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.errors import DamagedFileError, InputError, NumericalError, closest_names, shown
 from dftfd.functionals.base import Functional
 from dftfd.functionals.fingerprint import present_fingerprint
@@ -136,14 +138,25 @@ class Proof(ShownAsText):
             raise InputError(f"only a proof can be rechecked; this one is {self.outcome!r}.")
         if self.origin is not None and self.origin() != self.fingerprint:
             raise InputError("the formula has changed since it was proved: prove it again.")
-        inequality = self.inequality or self._rebuilt()
-        found = recheck_tree(inequality, list(self.tree), seconds)
+        found = recheck_tree(self._claimed(), list(self.tree), seconds)
         if not found.unrefuted:
             raise NumericalError(
                 f"the certificate of {self.functional!r}, {self.condition or 'own inequality'}, does not hold in "
                 f"Arb's arithmetic after {found.held} of {found.total} boxes."
             )
         return Rechecked(found)
+
+    def _claimed(self) -> Inequality:
+        """The inequality that the texts and the domain say; a changed copy of a proof may hold another one."""
+        if self.inequality is None:
+            return self._rebuilt()
+        if self.inequality.claim != _claim(self.functional, self.condition, self.statement, self.domain):
+            functional, _, statement, ends = self.inequality.claim
+            raise InputError(
+                f"the proof says {shown(self.statement)} of {self.functional!r} on {shown(self.domain)}, but its boxes "
+                f"are about {shown(statement)} of {functional!r} on {shown(dict(ends))}: prove it again."
+            )
+        return self.inequality
 
     def _rebuilt(self) -> Inequality:
         if self.condition not in CONDITIONS:
@@ -167,7 +180,11 @@ class Proof(ShownAsText):
 
         MissingDependencyError without Matplotlib, InputError for an unknown ending, FileError where it is not written.
         """
-        draw(self, self.inequality or self._rebuilt(), path, boxes)
+        draw(self, self._claimed(), path, boxes)
+
+
+def _claim(functional, condition, statement, domain) -> tuple:
+    return functional, condition, statement, tuple(sorted(domain.items()))
 
 
 @public
@@ -233,24 +250,21 @@ def prove(
     """
     began = time.perf_counter()
     if condition is None and not isinstance(functional, str | int | Functional) and callable(functional):
-        inequality, names = own_inequality(None, functional, domain or {})
-        texts, origin = ("", "", _text_of(functional)), lambda: own_fingerprint(functional)
-        return _decided(inequality, texts, names, None, origin, boxes, began)
+        build, origin = lambda: own_inequality(None, functional, domain or {}), lambda: own_fingerprint(functional)
+        return _decided(build, ("", "", lambda: _text_of(functional)), None, origin, boxes, began)
     f = get_functional(functional)
     condition = text.checked("condition", condition) if isinstance(condition, str) else condition
     if callable(condition):
-        inequality, names = own_inequality(f, condition, domain or {})
-        texts = f.name, "", _text_of(condition)
+        build, texts = lambda: own_inequality(f, condition, domain or {}), (f.name, "", lambda: _text_of(condition))
         origin = lambda: present_fingerprint(get_functional(functional)) + own_fingerprint(condition)
-        return _decided(inequality, texts, names, None, origin, boxes, began)
+        return _decided(build, texts, None, origin, boxes, began)
     if not isinstance(condition, str) or condition not in CONDITIONS:
         close = ", ".join(closest_names(condition if isinstance(condition, str) else "", CONDITIONS))
         raise InputError(f"condition={shown(condition)}: give code or a known condition; the closest are {close}.")
     ends = whole_domain(f, domain or {})
-    inequality = condition_of(f, condition, ends)
-    texts = f.name, condition, CONDITIONS[condition].title
+    texts = f.name, condition, lambda: CONDITIONS[condition].title
     origin = lambda: present_fingerprint(get_functional(functional))
-    return _decided(inequality, texts, ends, f, origin, boxes, began)
+    return _decided(lambda: (condition_of(f, condition, ends), ends), texts, f, origin, boxes, began)
 
 
 def _text(x: float) -> str:
@@ -274,16 +288,38 @@ def _sampled(inequality: Inequality):
     return x, inequality.enclosed(x, x)
 
 
-def _decided(inequality: Inequality, texts, domain, f, origin, boxes: int, began: float) -> Proof:
-    functional, condition, statement = texts
+def _of_one_formula(build, origin, is_own: bool):
+    """(inequality, domain, fingerprint); InputError where a user's formula is another one each time."""
+    try:
+        before = origin() if is_own else None
+    except Exception:  # the builder says it better
+        before = None
+    inequality, domain = build()
+    fingerprint = origin()
+    if before is not None and fingerprint != before:
+        raise InputError(
+            "the formula is another one each time that it is read, as one with random numbers, a clock or a counter: "
+            "give one that depends on its arguments alone."
+        )
+    return inequality, dict(domain), fingerprint
+
+
+def _decided(build, texts, f, origin, boxes: int, began: float) -> Proof:
+    is_own = f is None or not all(getattr(t.formula, "__module__", "").startswith("dftfd.") for _, t in f.terms)
+    inequality, domain, fingerprint = _of_one_formula(build, origin, is_own)
+    functional, condition, statement = texts[0], texts[1], texts[2]()
     found: dict[str, Any] = {"functional": functional, "condition": condition, "statement": statement}
     if not inequality.names:
         raise InputError("the domain is a single point: give one variable a width.")
-    found |= {"domain": dict(domain), "fingerprint": origin(), "origin": origin}
+    inequality = replace(inequality, claim=_claim(functional, condition, statement, domain))
+    found |= {"domain": domain, "fingerprint": fingerprint, "origin": origin}
     x, sides = _sampled(inequality)
     bad, point, tree = sides.violated, None, Subdivision()
-    if (nowhere := np.flatnonzero(sides.defined.hi == 0)).size and not bad.any():
-        found["undefined_at"] = dict(zip(inequality.names, map(float, x[:, nowhere[0]]), strict=True))
+    at = lambda point: dict(zip(inequality.names, map(float, point), strict=True))
+    place = lambda point: {k: a for k, (a, _) in domain.items()} | at(point)
+    nowhere = np.flatnonzero(sides.defined.hi == 0)
+    if nowhere.size and not bad.any() and _has_no_value(inequality, f, condition, place(x[:, nowhere[0]])):
+        found["undefined_at"] = at(x[:, nowhere[0]])
     if bad.any():
         where = x[:, bad]
         found["region"] = {k: (float(v.min()), float(v.max())) for k, v in zip(inequality.names, where, strict=True)}
@@ -293,7 +329,7 @@ def _decided(inequality: Inequality, texts, domain, f, origin, boxes: int, began
         tree, point = subdivide(inequality, boxes)
     found["inequality"] = inequality
     if point is not None:
-        named = {k: a for k, (a, _) in domain.items()} | dict(zip(inequality.names, map(float, point), strict=True))
+        named = place(point)
         value = _verified(inequality, f, condition, named, point)
         if value:
             found |= {"point": named, "value": value}
@@ -306,11 +342,30 @@ def _decided(inequality: Inequality, texts, domain, f, origin, boxes: int, began
     return Proof(**found, outcome="proved", tree=tuple(tree.preorder()), seconds=time.perf_counter() - began)
 
 
+def _has_no_value(inequality, f, condition, named) -> bool:
+    """Whether none is found at a point: what counts as undefined may be a part that a choice leaves out."""
+    statement = inequality.statement
+    if f is None and (statement is None or statement.energies):
+        return False
+    try:
+        if f is not None:
+            return not math.isfinite(float(_in_digits(f, condition, named)))
+        with np.errstate(all="ignore"):
+            found = run_on_numpy(statement.code, [np.array([named[k]]) for k in statement.arguments])
+        return not np.isfinite(found[0]).all()
+    except (ArithmeticError, ValueError, TypeError):  # as float of a complex number's text
+        return True
+
+
+def _in_digits(f, condition, named) -> str:
+    known = CONDITIONS[condition]
+    return left_side_in_digits(f, {(p, k): c for p, k, c in known.terms}, known.constant, named)
+
+
 def _verified(inequality, f, condition, named, point) -> str:
     """The negative left side at a point in 50 digits, or nothing if it is not negative there."""
     if f is not None:
-        known = CONDITIONS[condition]
-        value = left_side_in_digits(f, {(p, k): c for p, k, c in known.terms}, known.constant, named)
+        value = _in_digits(f, condition, named)
         return value if value.startswith("-") else ""
     ball, defined = values_at(inequality, list(map(float, point)))
     return ball.str(50, radius=False) if defined and ball < 0 else ""
