@@ -299,7 +299,7 @@ BINARY = {
         lambda u, v: v if u > 0 else _log(v),
     ),
     "pow": (lambda u, v: jnp.exp(v * jnp.log(u)), lambda u, v: mpmath.exp(_size(v * _log(u)))),
-    "u^v": (lambda u, v: u**v, lambda u, v: mpmath.exp(_size(v * _log(u)))),
+    "u^v": (lambda u, v: u**v, lambda u, v: mpmath.exp(_size(v * _log(u))) if v else mpmath.mpf(1)),
     "x - x": (lambda u, v: (u + v) - u - v + jnp.sqrt(v) - jnp.sqrt(v), lambda u, v: 0 * _root(v, 2)),
     "cancelled": (lambda u, v: (u * u - v * v) / (u - v), lambda u, v: (u * u - v * v) * _over(u - v)),
     "cond": (
@@ -613,9 +613,7 @@ def _enclosures(seed: int, boxes: int, entry: dict) -> list[str]:
                 entry["claims"] += 1
                 for p, v in inside:
                     if v is None or v < _exact(least, -1) or v > _exact(largest, 1):
-                        wrong.append(
-                            f"{who}: {[least, largest]} on {box}, {v and mpmath.nstr(v, 20)} at {p}"
-                        )
+                        wrong.append(f"{who}: {[least, largest]} on {box}, {v and mpmath.nstr(v, 20)} at {p}")
                 if len(f.names) == 1 and 0 in slopes and len(inside) > 1:
                     row = sorted(((p[f.names[0]], v) for p, v in inside if v is not None), key=lambda e: e[0])
                     for (x, u), (y, v) in itertools.pairwise(row):
