@@ -118,13 +118,17 @@ def without_libxc_s_source():
     os.environ.pop(libxc_folder.VARIABLE, None)
 
 
-@pytest.fixture(autouse=True)
-def unregistered():
-    """What a test registers is gone after it."""
+def _unregistered():
     before = dict(registry._REGISTRY)
     yield
     registry._REGISTRY.clear()
     registry._REGISTRY.update(before)
+
+
+unregistered = pytest.fixture(autouse=True)(_unregistered)
+"""What a test registers is gone after it."""
+unregistered_by_module = pytest.fixture(autouse=True, scope="module")(_unregistered)
+"""And what a module's fixtures register, after its last test."""
 
 
 @pytest.fixture
