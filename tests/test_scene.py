@@ -154,13 +154,17 @@ def test_the_page_in_a_browser(browser, tmp_path, capsys):
     opened.goto(path.as_uri())
     assert opened.evaluate("document.documentElement.scrollWidth") <= 390
     picture = "document.querySelector('canvas').toDataURL()"
-    seen = set()
+    pictures = {}
     for name in opened.locator("figure select option").evaluate_all("options => options.map(o => o.value)"):
         opened.locator("figure select").select_option(name)
         said = opened.locator("output").inner_text()
         assert ("nowhere" not in said and "=" in said) == bool(name), said
-        seen.add(opened.evaluate(picture))
-    assert len(seen) == len(result_scene(water, found)["fields"]) + 1
+        pictures[name] = opened.evaluate(picture)
+    assert len(pictures) == len(result_scene(water, found)["fields"]) + 1
+    own = {name: image for name, image in pictures.items() if "excitation" not in name}
+    assert len(set(own.values())) == len(own)  # the hole of a state may look as the HOMO does
+    for state in (name.removesuffix(": hole") for name in pictures if name.endswith(": hole")):
+        assert len({pictures[""], pictures[f"{state}: hole"], pictures[f"{state}: electron"]}) == 3
     opened.locator("figure select").select_option("HOMO")
     assert "±0.05" in opened.locator("output").inner_text()
     before = opened.evaluate(picture)
