@@ -16,7 +16,7 @@ from dftfd.libcint.mole import average_masses, common_masses
 from dftfd.runtime.arguments import each, flag, number, refuse_unknown, text
 from dftfd.runtime.files import write_text
 from dftfd.runtime.json_reader import parse_json
-from dftfd.system.geometry import read_text
+from dftfd.system.geometry import read_text, require_few_atoms
 from dftfd.system.molfile import warn_of_isotopes
 
 RETURNS = {
@@ -85,6 +85,7 @@ def read_input(path) -> Request:
 def _molecule_arguments(molecule, where):
     refuse_unknown(where, molecule, _MOLECULE)
     symbols, geometry = (_field(molecule, name, list, where) for name in ("symbols", "geometry"))
+    require_few_atoms(len(symbols))
     numbers = molecule.get("atomic_numbers")
     if numbers is not None and numbers != [ATOMIC_NUMBERS.get(s) for s in symbols]:
         raise InputError(f"{where}: atomic_numbers are {shown(numbers)}, which are not those of the symbols.")

@@ -93,7 +93,7 @@ def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
         only = records(text)
         lines = only[0].splitlines() if len(only) == 1 else lines
         found, charge, spin = atoms_of(lines, source)
-        _check_count(len(found))
+        require_few_atoms(len(found))
         said = said_behind(titles(lines))
         mentions = {name: word for name, word in said.items() if not {"charge": charge, "spin": spin}[name]}
         return replace(_named(found), charge=charge, spin=spin, unit="angstrom", mentions=mentions)
@@ -111,7 +111,7 @@ def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
 def _parse_entries(lines, source) -> Geometry:
     """Atoms, or a Z-matrix, in lines or between semicolons."""
     entries = [(n, e) for n, line in enumerate(lines, 1) for e in line.split("#", 1)[0].split(";") if e.strip(" \t,")]
-    _check_count(len(entries) // 4)  # a Z-matrix may have lines for three values with each atom
+    require_few_atoms(len(entries) // 4)  # a Z-matrix may have lines for three values with each atom
     rows = fields([entry.replace("=", " = ") for _, entry in entries], [f"{source}, line {n}" for n, _ in entries])
     remarks = " ; ".join(line.strip(" \t#") for line in lines if line.lstrip().startswith("#"))
     said = said_in(remarks, source)
@@ -122,7 +122,7 @@ def _parse_entries(lines, source) -> Geometry:
     for (number, entry), row in zip(entries, rows, strict=True):
         if len(row) != 4:
             raise _line_error(source, number, entry)
-        _check_count(len(atoms) + 1)
+        require_few_atoms(len(atoms) + 1)
         atoms.append(_parse_atom(row, f"atom {len(atoms) + 1}", f"{source}, line {number}"))
     return replace(_collect(atoms), **said)
 
@@ -206,7 +206,7 @@ def split_frames(text: str) -> list[str]:
 def parse_atom_list(entries) -> Geometry:
     """The atoms of a sequence of (symbol, (x, y, z)) or (symbol, x, y, z)."""
     entries = list(entries)
-    _check_count(len(entries))
+    require_few_atoms(len(entries))
     return _collect([_read_entry(entry, f"atom {index}") for index, entry in enumerate(entries, start=1)])
 
 
@@ -226,7 +226,7 @@ def _parse_xyz(lines, first, source):
         body = body[:count]  # QM9: frequencies, SMILES and InChI follow (doi:10.1038/sdata.2014.22)
     if len(body) != count:
         raise _count_error(lines, first, count, len(body), source)
-    _check_count(count)
+    require_few_atoms(count)
     rows = fields(body, [f"{source}, line {number}" for number in range(first + 3, first + 3 + count)])
     atoms: list = []
     for number, (line, row) in enumerate(zip(body, rows, strict=True), start=first + 3):
@@ -266,7 +266,8 @@ def _count_error(lines, first, count, found, source):
     )
 
 
-def _check_count(n_atoms):
+def require_few_atoms(n_atoms: int) -> None:
+    """InputError above MAX_ATOMS, for readers to call before they look at each."""
     if n_atoms > MAX_ATOMS:
         raise InputError(f"the geometry has more than {MAX_ATOMS} atoms; expected a molecule.")
 
