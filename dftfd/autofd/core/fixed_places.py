@@ -11,6 +11,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jax.lax import GatherScatterMode
 
 from dftfd.autofd.core.jax_adapter import is_tracer, type_of_array
+from dftfd.autofd.scalar.jaxprs import scan_layout
 from dftfd.errors import SignatureError
 
 MOST_STEPS, LARGEST = 1000, 100_000
@@ -95,9 +96,8 @@ def _results(eqn, operands) -> list:
 
 def _steps(eqn, body, operands) -> list:
     """A loop, step by step while fixed integers go from one to the next."""
-    constants, carried = eqn.params["num_consts"], eqn.params["num_carry"]
-    fixed, carry = operands[:constants], operands[constants : constants + carried]
-    scanned = operands[constants + carried :]
+    constants, last = scan_layout(eqn, _opened(body))
+    fixed, carry, scanned, carried = operands[:constants], operands[constants:last], operands[last:], last - constants
     moves = any(x is not None for x in (*carry, *scanned))
     steps = range(eqn.params["length"])
     for k in (reversed(steps) if eqn.params["reverse"] else steps) if moves and len(steps) <= MOST_STEPS else (None,):
