@@ -1,0 +1,185 @@
+"""Weighted points that stand for the densities of molecules, and energies of formulas on them.
+
+    E(m) = base(m) + sum_p x_weight_p F_x(s2_p, alpha_p) + sum_p c_weight_p eps_c(rs_p, zeta_p, s2_p, alpha_p)
+
+with the points p of molecule m, a few hundred where the molecular grid has 1e5. `dftfd.discovery.compression` makes
+them, docs/discovery_data.md says how good they are.
+"""
+
+import io
+import zipfile
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dftfd.errors import FileError, InputError, shown
+from dftfd.runtime.files import read_bytes, write_bytes
+from dftfd.runtime.records import digest, recorded
+
+SHIPPED = Path(__file__).parent / "points.npz"
+ROLES = ("training", "validation", "held out")
+HELD_OUT = ROLES[2]
+LEDGER = "looks at held-out reactions"
+MAX_BYTES = 2**30
+_TEXTS = ("molecules", "reaction_names", "subsets", "role")
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingPoints:
+    """Molecules as points of their densities, and reactions between them.
+
+    molecules: names.   base: (molecule,) all of the energy but semilocal exchange and correlation [hartree].
+    x_offsets: (molecule + 1,), points of molecule m are x_offsets[m]:x_offsets[m + 1]; c_offsets likewise.
+    x_weight: (x point,) half the quadrature weight times the LDA exchange energy density of a doubled spin density
+        [hartree].   x_s2, x_alpha: its squared reduced gradient, and (tau - tau_W) / tau_unif.
+    c_weight: (c point,) quadrature weight times density [electrons].   c_rs [bohr], c_zeta (0 to 1), c_s2 of the total
+        density, c_alpha = (tau - tau_W) / (tau_unif d_s), d_s = ((1 + zeta)^(5/3) + (1 - zeta)^(5/3)) / 2.
+    stoichiometry: (reaction, molecule), products less reactants.   reference: (reaction,) [hartree].
+    reaction_weight: (reaction,) of its error.   reaction_names, subsets, role: (reaction,) texts, a role one of ROLES.
+    """
+
+    molecules: tuple[str, ...]
+    base: np.ndarray
+    x_offsets: np.ndarray
+    x_weight: np.ndarray
+    x_s2: np.ndarray
+    x_alpha: np.ndarray
+    c_offsets: np.ndarray
+    c_weight: np.ndarray
+    c_rs: np.ndarray
+    c_zeta: np.ndarray
+    c_s2: np.ndarray
+    c_alpha: np.ndarray
+    stoichiometry: np.ndarray
+    reference: np.ndarray
+    reaction_weight: np.ndarray
+    reaction_names: tuple[str, ...]
+    subsets: tuple[str, ...]
+    role: tuple[str, ...]
+
+    # ------------------------------------------------------------------------------------------------- energies
+
+    def sum_x(self, values) -> np.ndarray:
+        """sum_p x_weight_p values_p over the points of each molecule: (..., x point) to (..., molecule) [hartree]."""
+        return _sums(self.x_weight, values, self.x_offsets)
+
+    def sum_c(self, values) -> np.ndarray:
+        """sum_p c_weight_p values_p over the points of each molecule: (..., c point) to (..., molecule) [hartree]."""
+        return _sums(self.c_weight, values, self.c_offsets)
+
+    def energies(self, F_x, eps_c) -> np.ndarray:
+        """Energies (molecule,) [hartree] of an enhancement factor (x point,) and a correlation energy per electron
+        (c point,) [hartree]."""
+        return self.base + self.sum_x(F_x) + self.sum_c(eps_c)
+
+    def errors(self, energies) -> np.ndarray:
+        """Reaction energies of energies (..., molecule) less the references, (..., reaction) [hartree]."""
+        return energies @ self.stoichiometry.T - self.reference
+
+    # --------------------------------------------------------------------------------------------------- subsets
+
+    def of(self, role: str) -> "TrainingPoints":
+        """The reactions of a role and their molecules; InputError for held-out ones, which `look` shows."""
+        if role not in ROLES[:2]:
+            raise InputError(
+                f"{shown(role)} reactions were asked for; of() has {' and '.join(ROLES[:2])} ones, and each look(...) at "
+                "those held out is counted in a file."
+            )
+        return self.chosen([one == role for one in self.role])
+
+    def look(self, ledger: Any, why: str) -> "TrainingPoints":
+        """The held-out reactions and their molecules, after a line in the file `ledger` that says why and how many.
+
+        Raises InputError without a reason, CheckpointError for the ledger of other points, FileError where the line
+        cannot be written.
+        """
+        if not str(why).strip():
+            raise InputError("look: say why held-out reactions are looked at; the ledger keeps it.")
+        found = self.chosen([one == HELD_OUT for one in self.role])
+        with recorded(ledger, LEDGER, {"reactions": digest(list(found.reaction_names))}) as record:
+            record.add({"look": len(record.pieces) + 1, "why": str(why), "reactions": len(found.reaction_names)})
+        return found
+
+    def chosen(self, reactions) -> "TrainingPoints":
+        """The reactions of a mask (reaction,) and the molecules that they need."""
+        mask = np.asarray(reactions, dtype=bool)
+        rows = np.flatnonzero(mask)
+        stoichiometry = self.stoichiometry[rows]
+        columns = np.flatnonzero(np.any(stoichiometry != 0, axis=0))
+        x, x_offsets = _points_of(columns, self.x_offsets)
+        c, c_offsets = _points_of(columns, self.c_offsets)
+        pick = lambda texts, places: tuple(texts[k] for k in places)
+        return replace(
+            self,
+            molecules=pick(self.molecules, columns),
+            base=self.base[columns],
+            **{name: getattr(self, name)[x] for name in ("x_weight", "x_s2", "x_alpha")},
+            **{name: getattr(self, name)[c] for name in ("c_weight", "c_rs", "c_zeta", "c_s2", "c_alpha")},
+            x_offsets=x_offsets,
+            c_offsets=c_offsets,
+            stoichiometry=stoichiometry[:, columns],
+            reference=self.reference[rows],
+            reaction_weight=self.reaction_weight[rows],
+            **{name: pick(getattr(self, name), rows) for name in _TEXTS[1:]},
+        )
+
+    # ----------------------------------------------------------------------------------------------------- files
+
+    @classmethod
+    def read(cls, path: Any = None) -> "TrainingPoints":
+        """Those of a file of `write`, or the ones that come with dftfd; FileError for another file."""
+        path = SHIPPED if path is None else Path(path)
+        content = read_bytes(path, MAX_BYTES)
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as file:
+                arrays = {field.name: file[field.name] for field in fields(cls)}
+        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+            raise FileError(f"{path} does not hold training points: {error}.") from error
+        given = {
+            name: tuple(map(str, value))
+            if name in _TEXTS
+            else value.astype(np.int64 if name.endswith("offsets") else np.float64)
+            for name, value in arrays.items()
+        }
+        return cls(**given).checked(str(path))
+
+    def checked(self, where: str = "these") -> "TrainingPoints":
+        """Itself; InputError for arrays that do not go together."""
+        n, reactions = len(self.molecules), len(self.reaction_names)
+        shapes = {"base": (n,), "x_offsets": (n + 1,), "c_offsets": (n + 1,), "stoichiometry": (reactions, n)}
+        shapes |= {name: (reactions,) for name in ("reference", "reaction_weight")}
+        shapes |= {name: (int(self.x_offsets[-1]),) for name in ("x_weight", "x_s2", "x_alpha")}
+        shapes |= {name: (int(self.c_offsets[-1]),) for name in ("c_weight", "c_rs", "c_zeta", "c_s2", "c_alpha")}
+        for name, shape in shapes.items():
+            if (found := getattr(self, name)).shape != shape or not np.all(np.isfinite(found)):
+                raise InputError(f"{where} points: {name} has shape {found.shape}; finite numbers {shape} expected.")
+        if len(self.subsets) != reactions or len(self.role) != reactions or not set(self.role) <= set(ROLES):
+            raise InputError(f"{where} points: a role ({', '.join(ROLES)}) and a subset expected for each reaction.")
+        for name in ("x_offsets", "c_offsets"):
+            if getattr(self, name)[0] != 0 or np.any(np.diff(getattr(self, name)) < 1):
+                raise InputError(f"{where} points: {name} has to rise from 0, with a point or more for each molecule.")
+        return self
+
+    def write(self, path: Any) -> None:
+        """To a file .npz; points in single precision, energies in double. FileError where it cannot be written."""
+        arrays = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            single = field.name.startswith(("x_", "c_")) and not field.name.endswith("offsets")
+            arrays[field.name] = np.asarray(value, dtype=np.float32) if single else np.asarray(value)
+        stream = io.BytesIO()
+        np.savez_compressed(stream, allow_pickle=False, **arrays)
+        write_bytes(path, stream.getvalue())
+
+
+def _sums(weight, values, offsets):
+    return np.add.reduceat(weight * values, offsets[:-1], axis=-1)
+
+
+def _points_of(columns, offsets):
+    """Places of the points of some molecules, and their offsets among these."""
+    sizes = np.diff(offsets)[columns]
+    places = [np.arange(offsets[k], offsets[k + 1]) for k in columns]
+    return np.concatenate([*places, np.zeros(0, dtype=int)]).astype(int), np.concatenate([[0], np.cumsum(sizes)])
