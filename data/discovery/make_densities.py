@@ -68,7 +68,8 @@ def main():
     distinct, keys, _ = distinct_molecules(found, How(given.basis))
     names = {name: distinct[key][0] for name, key in keys.items()}
     (given.folder / "names.json").write_text(json.dumps(names))
-    order = sorted(distinct.values(), key=lambda pair: cost(pair[1]))
+    first = lambda name: 1.0 if name.startswith("w4-17") else 3.0
+    order = sorted(distinct.values(), key=lambda pair: first(pair[0]) * cost(pair[1]))
     print(len(order), "molecules,", len(found.reactions), "reactions", flush=True)
     spent = 0.0
     for k, (name, system) in enumerate(order):

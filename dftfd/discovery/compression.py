@@ -27,10 +27,10 @@ C_X = -0.75 * (3.0 / np.pi) ** (1 / 3)
 C_S = 4.0 * (3.0 * np.pi**2) ** (2 / 3)
 C_F = 0.3 * (3.0 * np.pi**2) ** (2 / 3)
 
-X_DEGREES, C_DEGREES = (14, 14), (8, 4, 8, 8)
+X_DEGREES, C_DEGREES = (12, 20), (8, 3, 8, 12)
 """Degrees in (x, y) and in (r, zeta^2, x, y); of a product the parts of each degree sum to at most 1."""
 
-X_CELLS, C_CELLS = (256, 256), (128, 24, 48, 48)
+X_CELLS, C_CELLS = (256, 256), (64, 16, 48, 64)
 """Cells whose points are replaced by their centre before."""
 
 VACUUM = 1e-9
@@ -169,7 +169,7 @@ def recombined(functions, weights) -> np.ndarray:
 def _reduced(functions, weights):
     """As `recombined`, of some more points than functions: along each null vector until a weight vanishes."""
     m = len(functions)
-    basis = np.linalg.svd(functions, full_matrices=True)[2][m:].T.copy()  # (point, null vector)
+    basis = np.linalg.qr(functions.T, mode="complete")[0][:, m:].copy()  # (point, null vector)
     weights = weights.copy()
     for k in range(basis.shape[1]):
         v = basis[:, k]
