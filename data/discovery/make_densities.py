@@ -17,9 +17,9 @@ from dftfd.benchmarks import read_set
 from dftfd.benchmarks.energies import CONTAMINATION, How, cost, distinct_molecules
 from dftfd.benchmarks.reactions import BenchmarkSet
 from dftfd.discovery.ingredients import ingredients_on_grid
+from dftfd.discovery.scores import BASIS, SETS
 
-SETS = ("w4-17", "g21ip", "dbh22", "bh46")
-XC, BASIS = "r2scan", "def2-qzvp"
+XC = "r2scan"
 
 
 def whole_set() -> BenchmarkSet:

@@ -9,7 +9,7 @@ replace it where they have the same moments
 of polynomials f_k in x = s / (1 + s), y = alpha / (1 + alpha), for correlation also in r = r_s / (1 + r_s) and zeta^2.
 Their number is at most that of the moments (Caratheodory, Tchakaloff), and since weights keep their sign the error of
 any function is at most twice the measure times its distance from the polynomials. Three functions that grow as
-s^(1/2) and s, as enhancement factors of GGAs in tails do, are added.
+s^(1/2) and s, as enhancement factors of GGAs in tails do, are added, for correlation the number of electrons.
 
 Points of one small cell are first replaced by their centre; then 2 m groups at a time are reduced to m:
 C. Litterer, T. Lyons, Ann. Appl. Probab. 22, 1301 (2012), doi:10.1214/11-AAP788.
@@ -131,6 +131,8 @@ def compressed(measure: Measure, degrees=None, cells=None) -> Measure:
     scale = sign if is_exchange else sign * _of_uniform_gas(measure.variables)
     weights, coordinates = _centres(scale * measure.weights, _mapped(measure.variables), cells)
     functions = _functions(coordinates, degrees)
+    if not is_exchange:  # the number of electrons
+        functions = np.vstack([functions, 1 / _of_uniform_gas(_variables(coordinates))])
     values, vectors = np.linalg.eigh((functions * weights) @ functions.T)
     kept = values > RANK * values[-1]
     found = recombined((vectors[:, kept] / np.sqrt(values[kept])).T @ functions, weights)

@@ -36,10 +36,18 @@ class Ingredients:
 
 
 def ingredients_on_grid(result, level: int = LEVEL) -> Ingredients:
-    """Ingredients of an SCFResult's density on the grid of a level."""
+    """Ingredients of an SCFResult's density on the grid of a level; NotConvergedError where it is no solution."""
     result.require_converged("the density on a grid")
-    molecule = result.molecule
-    occupied = [C[:, occ > 0] * np.sqrt(occ[occ > 0]) for C, occ in zip(result.mo_coeff, result.mo_occ, strict=True)]
+    spins = zip(result.mo_coeff, result.mo_occ, strict=True)
+    occupied = [C[:, occ > 0] * np.sqrt(occ[occ > 0]) for C, occ in spins]
+    return ingredients_of_orbitals(result.molecule, occupied, level)
+
+
+def ingredients_of_orbitals(molecule, occupied, level: int = LEVEL) -> Ingredients:
+    """Ingredients of orbitals (ao, occupied) of each spin, columns times the root of their occupation.
+
+    One spin is that of a closed shell, with occupations 2; its density is shared equally.
+    """
     grid = molecular_grid(molecule.atomic_numbers, molecule.coordinates, level)
     store = AOStore(molecule, np.asarray(grid.points), np.asarray(grid.weights), 1, memory_limit=0)
     scratch, parts = Scratch(), []

@@ -8,6 +8,7 @@ them, docs/discovery_data.md says how good they are.
 
 import io
 import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from dftfd.runtime.records import digest, recorded
 SHIPPED = Path(__file__).parent / "points.npz"
 ROLES = ("training", "validation", "held out")
 HELD_OUT = ROLES[2]
-LEDGER = "looks at held-out reactions"
+LEDGER = "looks at data that no search may see"
 MAX_BYTES = 2**30
 _TEXTS = ("molecules", "reaction_names", "subsets", "role")
 
@@ -84,22 +85,15 @@ class TrainingPoints:
         """The reactions of a role and their molecules; InputError for held-out ones, which `look` shows."""
         if role not in ROLES[:2]:
             raise InputError(
-                f"{shown(role)} reactions were asked for; of() has {' and '.join(ROLES[:2])} ones, and each look(...) at "
-                "those held out is counted in a file."
+                f"{shown(role)} reactions were asked for; of() has {' and '.join(ROLES[:2])} ones, and each look(...) "
+                "at those held out is counted in a file."
             )
         return self.chosen([one == role for one in self.role])
 
     def look(self, ledger: Any, why: str) -> "TrainingPoints":
-        """The held-out reactions and their molecules, after a line in the file `ledger` that says why and how many.
-
-        Raises InputError without a reason, CheckpointError for the ledger of other points, FileError where the line
-        cannot be written.
-        """
-        if not str(why).strip():
-            raise InputError("look: say why held-out reactions are looked at; the ledger keeps it.")
+        """The held-out reactions and their molecules, after a line in the file `ledger`; raises as `count_look`."""
         found = self.chosen([one == HELD_OUT for one in self.role])
-        with recorded(ledger, LEDGER, {"reactions": digest(list(found.reaction_names))}) as record:
-            record.add({"look": len(record.pieces) + 1, "why": str(why), "reactions": len(found.reaction_names)})
+        count_look(ledger, "held-out reactions", found.reaction_names, why)
         return found
 
     def chosen(self, reactions) -> "TrainingPoints":
@@ -172,6 +166,22 @@ class TrainingPoints:
         stream = io.BytesIO()
         np.savez_compressed(stream, allow_pickle=False, **arrays)
         write_bytes(path, stream.getvalue())
+
+
+def count_look(ledger: Any, what: str, reactions: Sequence[str], why: str) -> int:
+    """Add a line to the file `ledger` for a look at data that no search may see; how many looks there are now.
+
+    what: in words.   reactions: names.   why: the reason. Raises InputError without a reason, FileError where the line
+    cannot be written, DamagedFileError for a ledger whose lines were changed.
+    """
+    if not str(why).strip():
+        raise InputError(f"{what} are looked at without a reason; say why, the ledger keeps it.")
+    with recorded(ledger, LEDGER, {"counts": "every look"}) as record:
+        number = len(record.pieces) + 1
+        record.add(
+            {"look": number, "what": what, "why": str(why), "reactions": len(reactions), "of": digest([*reactions])}
+        )
+    return number
 
 
 def _sums(weight, values, offsets):
