@@ -32,6 +32,7 @@ FLOORS = [
     {"verify", "batch", "ase"},
     {"translate", "benchmarks"},
     {"training", "interactive"},
+    {"discovery"},
     {"cli"},
     {"__main__"},
 ]

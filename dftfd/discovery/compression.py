@@ -27,10 +27,10 @@ C_X = -0.75 * (3.0 / np.pi) ** (1 / 3)
 C_S = 4.0 * (3.0 * np.pi**2) ** (2 / 3)
 C_F = 0.3 * (3.0 * np.pi**2) ** (2 / 3)
 
-X_DEGREES, C_DEGREES = (12, 20), (8, 3, 8, 12)
+X_DEGREES, C_DEGREES = (18, 30), (8, 3, 8, 12)
 """Degrees in (x, y) and in (r, zeta^2, x, y); of a product the parts of each degree sum to at most 1."""
 
-X_CELLS, C_CELLS = (256, 256), (64, 16, 48, 64)
+X_CELLS, C_CELLS = (512, 512), (128, 24, 96, 96)
 """Cells whose points are replaced by their centre before."""
 
 VACUUM = 1e-9
