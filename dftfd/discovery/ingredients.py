@@ -31,7 +31,7 @@ class Ingredients:
     def energy(self, xc) -> float:
         """Semilocal energy of a functional, of its name or itself, on this density [hartree]."""
         rows = np.concatenate([self.rho, self.sigma, np.zeros_like(self.rho), self.tau])
-        (e_xc,) = pointwise_kernel(get_functional(xc).semilocal_part, 2)(rows, 0)
+        (e_xc,) = pointwise_kernel(get_functional(xc).semilocal_part, 2)(rows, 0, compiled=False)
         return float(e_xc[0] @ self.weights)
 
 
