@@ -40,6 +40,7 @@ _PUBLIC = {
     "energy": "dftfd.model.energy_in_jax",
     "differentiable_scf": "dftfd.training.self_consistent",
     "fit": "dftfd.training.fitting",
+    "discover": "dftfd.discovery.running",
     "load_functional": "dftfd.functionals.named_files",
     "invert": "dftfd.training.inversion",
     "load_inversion": "dftfd.training.inverted",

@@ -5,6 +5,7 @@ from dftfd import errors as errors
 from dftfd.batch import run_batch as run_batch
 from dftfd.benchmarks import benchmark as benchmark
 from dftfd.benchmarks.reaction_energy import reaction as reaction
+from dftfd.discovery.running import discover as discover
 from dftfd.errors import DftfdError as DftfdError
 from dftfd.errors import InputError as InputError
 from dftfd.functionals.base import Functional as Functional

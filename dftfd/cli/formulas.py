@@ -1,8 +1,9 @@
 """The commands check, audit, show, prove, read, export, workbench and oracle: what a functional is, is it right?
 
-The commands fit and invert: a functional, or a potential, that gives what is known.
+The commands fit, discover and invert: a functional, or a potential, that gives what is known.
 """
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ import typer
 from dftfd.cli.commands import (
     CHECK_FAILED,
     Debug,
+    Scheduler,
     Verbose,
     app,
     at_work,
@@ -413,6 +415,58 @@ def _tell_step(step):
     print(
         f"{step.number:4d}: loss {step.loss:.6g}{of('training', step.training)}"
         f"{of('held out', step.validation)}{better}",
+        flush=True,
+    )
+
+
+@app.command()
+def discover(
+    specification: Annotated[Path, typer.Argument(help="Specification of the search (.toml), see docs/discovery.md.")],
+    folder: Annotated[Path, typer.Option(help="Folder of the record and the results.")] = Path("discovery"),
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the record in the folder.")] = False,
+    from_file: Annotated[
+        Path | None, typer.Option("--from", help='File of formulas to begin with, {"x": ..., "c": ...} a line.')
+    ] = None,
+    generations: Annotated[int | None, typer.Option(help="Generations, in the place of the specification's.")] = None,
+    hours: Annotated[float | None, typer.Option(help="Time after which no further generation begins.")] = None,
+    jobs: Jobs = 1,
+    scheduler: Scheduler = "",
+    look: Annotated[str, typer.Option(help="Reason to look at held-out reactions at the end; looks are counted.")] = "",
+    verbose: Verbose = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,
+    debug: Debug = False,
+):
+    """Search for functionals that fit reaction energies and obey proved conditions.
+
+    Formulas are proposed, fitted on fixed densities, and proved or refuted.
+    """
+    from dftfd.batch.cluster import cluster_client
+    from dftfd.discovery.running import discover as search
+
+    with messages(verbose, debug), cluster_client(scheduler) if scheduler else nullcontext() as client:
+        found = search(
+            specification,
+            folder=folder,
+            resume=resume,
+            candidates=from_file,
+            generations=generations,
+            hours=hours,
+            jobs=jobs,
+            client=client,
+            look=look,
+            on_step=(lambda step: None) if quiet else _tell_generation,
+        )
+    say(found)
+    if not quiet:
+        computed.append(found)
+
+
+def _tell_generation(found):
+    best = f"; best proved {min(f.score for f in found.front):.3f} kcal/mol" if found.front else ""
+    count = found.counts
+    print(
+        f"{found.generations:4d}: {count['fitted']} fitted, {count['broken']} broken, {count['refuted']} refuted, "
+        f"{count['proved']} proved{best}",
         flush=True,
     )
 

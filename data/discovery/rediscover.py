@@ -1,0 +1,112 @@
+"""How soon a search finds the formula that its data come from: PBE and B88 exchange, and Becke's tau form of 2000.
+
+    python data/discovery/rediscover.py [--seeds 10] [--jobs 1]
+
+Data are exchange energies of the molecules that come with dftfd, on their densities, by the library's functional. A
+row is added to rediscovery.csv for each formula and seed: candidates and seconds until the mean error is below 1e-5
+kcal/mol, and how far F_x then is from the one sought for s up to 3 (alpha up to 3).
+"""
+
+import argparse
+import csv
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+import dftfd
+from dftfd.discovery.expressions import at_points
+from dftfd.discovery.forms import exchange_ingredients, native_exchange
+from dftfd.discovery.points import TrainingPoints
+from dftfd.discovery.running import discover
+from dftfd.functionals.common import slater_exchange, spin_scaled, uniform_kinetic_energy
+
+FOLDER = Path(__file__).parent
+ENOUGH = 1e-5
+SOUGHT = {"gga_x_pbe": ("s2",), "gga_x_b88": ("s2",), "mgga_x_becke00_form": ("s2", "alpha", "w")}
+
+
+@dftfd.functional("mgga_x_becke00_form")
+@spin_scaled
+def becke00(n, tau, *, A=0.5):
+    """F_x = 1 + A (w - 2 w^3 + w^5), the inhomogeneity factor of A. D. Becke, J. Chem. Phys. 112, 4020 (2000)."""
+    t = uniform_kinetic_energy(n) / tau
+    w = (t - 1) / (t + 1)
+    return slater_exchange(n) * (1 + A * (w - 2 * w**3 + w**5))
+
+
+def data_of(name: str) -> TrainingPoints:
+    """Exchange energies of a functional as if they were reactions, every other molecule for validation."""
+    points = TrainingPoints.read()
+    count = len(points.molecules)
+    given = replace(
+        points,
+        base=np.zeros(count),
+        stoichiometry=np.eye(count),
+        reference=points.sum_x(native_exchange(name, points.x_s2, points.x_alpha)),
+        reaction_weight=np.ones(count),
+        reaction_names=points.molecules,
+        subsets=("energies",) * count,
+        role=tuple("validation" if k % 2 else "training" for k in range(count)),
+    )
+    return given
+
+
+def specification(name: str, seed: int) -> dict:
+    return {
+        "name": "again",
+        "seed": seed,
+        "size": 100,
+        "generations": 200,
+        "stop_below": ENOUGH,
+        "exchange": {"ingredients": list(SOUGHT[name])},
+        "correlation": {"form": ""},
+    }
+
+
+def rediscovered(name: str, seed: int, jobs: int = 1) -> dict:
+    """A row: what was found, after how many candidates and seconds, and the largest difference of F_x."""
+    began, cpu = time.perf_counter(), time.process_time()
+    found = discover(specification(name, seed), points=data_of(name), jobs=jobs)
+    best = min(found.front, key=lambda f: f.training)
+    s2, alpha = (a.ravel() for a in np.meshgrid(np.linspace(0, 3, 61) ** 2, np.linspace(0.0, 3, 31)))
+    F = 1 + at_points(best.candidate.x, exchange_ingredients(s2, alpha))
+    off = float(np.abs(F - native_exchange(name, s2, np.maximum(alpha, 1e-12))).max())
+    return {
+        "sought": name,
+        "seed": seed,
+        "found": bool(best.training < ENOUGH),
+        "number": best.number,
+        "candidates": found.counts["fitted"],
+        "training": f"{best.training:.2e}",
+        "validation": f"{best.validation:.2e}",
+        "largest_difference": f"{off:.2e}",
+        "seconds": round(time.perf_counter() - began, 1),
+        "processor_seconds": round(time.process_time() - cpu, 1),
+        "formula": str(best.candidate),
+    }
+
+
+if __name__ == "__main__":
+    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    asked.add_argument("--seeds", type=int, default=10)
+    asked.add_argument("--jobs", type=int, default=1)
+    given = asked.parse_args()
+    path = FOLDER / "rediscovery.csv"
+    done = set()
+    if path.exists():
+        with open(path, newline="") as stream:
+            done = {(row["sought"], int(row["seed"])) for row in csv.DictReader(stream)}
+    for name in SOUGHT:
+        for seed in range(given.seeds):
+            if (name, seed) in done:
+                continue
+            row = rediscovered(name, seed, given.jobs)
+            print(row, flush=True)
+            new = not path.exists()
+            with open(path, "a", newline="") as stream:
+                writer = csv.DictWriter(stream, row)
+                if new:
+                    writer.writeheader()
+                writer.writerow(row)

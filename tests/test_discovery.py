@@ -1,0 +1,508 @@
+"""Discovery: trees, files, fits, conditions, proposers, and a search that goes on from its record."""
+
+import json
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import dftfd
+from dftfd.cli import main
+from dftfd.discovery.conditions import VARIABLES, AtPoints, Cut, Demands, Sampled, cut_of, proof_of, values_of_cuts
+from dftfd.discovery.expressions import (
+    FUNCTIONS,
+    INGREDIENTS,
+    NUMPY,
+    SERIES,
+    Series,
+    at_points,
+    canonical,
+    from_json,
+    is_valid,
+    parameters,
+    parsed,
+    python,
+    skeleton,
+    value,
+    with_slopes,
+)
+from dftfd.discovery.fitting import Fitter, Problem
+from dftfd.discovery.forms import (
+    Candidate,
+    Form,
+    Gas,
+    as_functional,
+    exchange_ingredients,
+    native_correlation,
+    native_exchange,
+)
+from dftfd.discovery.points import TrainingPoints
+from dftfd.discovery.proposers import Enumeration, Evolution, Growth, Member, Population, candidates_in
+from dftfd.discovery.python_file import file_text
+from dftfd.discovery.specification import of_dictionary
+from dftfd.errors import CheckpointError, DftfdError, FileError, InputError
+from dftfd.functionals.named_files import functional_in_file
+from dftfd.verify.inequality_builders import condition_of
+from dftfd.verify.model_systems import energy
+from dftfd.verify.proofs import _sampled
+
+RNG = np.random.default_rng(4)
+AT = {name: 3 * RNG.random(24) for name in INGREDIENTS} | {name: 2 * RNG.random(24) - 1 for name in ("d", "w")}
+FORMULAS = [
+    "0.804*u(0.27*s2)",
+    "0.1*s2/(1 + 0.3*x_asinh_x(60.0*s2))",
+    "0.3*d*s2 + 0.1*w**3*exp(-2.0*s2)*s2",
+    "0.5*s2*exp(-0.1*s2)*exp(-0.2*s2**2)",
+    "0.3*log1p(0.1*s2)*sqrt(1 + 0.4*s2) - 0.2*u(0.5*alpha*s2)**2",
+    "0.2*t2*inv(2.0*t2*sqrt1p(rs))*z2",
+]
+
+
+# ---- Trees.
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_a_formula_is_read_written_and_kept_as_json(text):
+    """Text to tree to text to tree, and through JSON: the same tree. Its values are Python's own of the text."""
+    tree = parsed(text)
+    assert parsed(python(tree)) == tree
+    assert from_json(json.loads(json.dumps(tree))) == tree
+    own = {"x_asinh_x": NUMPY["ash"], "u": NUMPY["u"], "inv": NUMPY["inv"], "sqrt1p": NUMPY["sqrt"]}
+    own |= {"exp": np.exp, "log1p": np.log1p, "sqrt": np.sqrt}
+    expected = eval(text, own | AT)  # noqa: S307  a text of this file
+    assert at_points(tree, AT) == pytest.approx(expected, rel=1e-13)
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_slopes_and_series_are_those_of_complex_steps_and_differences(text):
+    """Derivatives by parameters against complex steps, the Taylor series along ln x against differences."""
+    tree = parsed(text)
+    total, slopes = with_slopes(tree, AT, 1.0)
+    assert np.allclose(total, at_points(tree, AT), rtol=1e-14)
+    p = parameters(tree)
+    for k in range(len(p)):
+        moved = [complex(x, 1e-25 * (j == k)) for j, x in enumerate(p)]
+        assert np.allclose(slopes[k], value(tree, AT, NUMPY, iter(moved)).imag / 1e-25, rtol=1e-10, atol=1e-13)
+    series = value(tree, {name: Series(x, x, 0.5 * x) for name, x in AT.items()}, SERIES)
+    f = lambda t: at_points(tree, {name: x * np.exp(t) for name, x in AT.items()})
+    h = 1e-3
+    assert np.allclose(series.d, (8 * (f(h) - f(-h)) - f(2 * h) + f(-2 * h)) / (12 * h), rtol=1e-8, atol=1e-9)
+    assert np.allclose(2 * series.h, (f(h) + f(-h) - 2 * f(0)) / h**2, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_of_small_and_large_arguments_keep_their_derivatives(name):
+    x, code = np.array([0.0, 1e-12, 1e-7, 1e-4, 0.5e-3, 2e-3, 0.3, 40.0]), FUNCTIONS[name]
+    y = x + 0.1 if name == "ash" else x  # its series stand for x near zero, where differences fail
+    h = 1e-5 * (1 + y)
+    assert (
+        np.allclose(code.slope(y), (code.value(y + h) - code.value(np.abs(y - h))) / (2 * h), rtol=1e-4, atol=2e-5)
+        or name != "ash"
+    )
+    assert np.all(np.isfinite([code.value(x), code.slope(x), code.curvature(x)]))
+    assert np.allclose(code.curvature(y + h), (code.slope(y + 2 * h) - code.slope(y)) / (2 * h), rtol=1e-3, atol=1e-6)
+
+
+def test_equal_candidates_are_found_equal():
+    """Order, nesting, split coefficients, s2/(1 + b s2) for u, products of exponentials, powers."""
+    pairs = [
+        ("0.8*u(0.3*s2) + 0.1*s2", "0.2*s2 + 0.7*u(0.2*s2)"),
+        ("0.2*s2/(1 + 0.27*s2)", "0.8*u(0.3*s2)"),
+        ("0.5*s2*exp(-0.1*s2)*exp(-0.2*s2**2)", "1.0*exp(-(0.3*s2**2 + 0.3*s2))*s2"),
+        ("0.2*(1.3*s2 + 0.4*s2*s2)", "0.1*s2**2 + 0.3*s2"),
+        ("0.1*s2 + 0.3*s2", "0.1*s2"),
+        ("2.0*(3.0*s2)**2", "0.5*s2**2"),
+    ]
+    for a, b in pairs:
+        assert skeleton(parsed(a)) == skeleton(parsed(b)), (a, b)
+    assert skeleton(parsed("0.1*u(0.2*s2)")) != skeleton(parsed("0.1*log1p(0.2*s2)"))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_canonical_form_is_the_same_function(seed):
+    """40 random sums and products: values stay, and a second pass changes nothing."""
+    rng, form = np.random.default_rng(seed), Form("hole", "", ("s2", "alpha", "d", "w"))
+    evolution, members = Evolution(form, 40), []
+    for _ in range(40):
+        tree = evolution._term("x", rng) if not members else members[rng.integers(len(members))]
+        raw = ("+", tree, ("*", evolution._term("x", rng), evolution._factor("x", rng)))
+        found = canonical(raw)
+        with np.errstate(all="ignore"):
+            assert np.allclose(at_points(raw, AT), at_points(found, AT), rtol=1e-9)
+        assert canonical(found) == found
+        members = [*members[-5:], found] if len(str(found)) < 2000 else []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("s2 +", "no formula"),
+        ("__import__('os').system('x')", "not known"),
+        ("s2.real", "not known"),
+        ("0.1*q", "not known"),
+        ("s2**0.5", "not known"),
+        ("0.1/s2", r"1 \+"),
+        ("9" * 5000, "characters"),
+        ("(" * 500 + "s2" + ")" * 500, "no formula"),
+    ],
+)
+def test_what_is_no_formula_is_refused(text, said):
+    with pytest.raises(InputError, match=said):
+        parsed(text)
+
+
+def test_a_hole_vanishes_in_the_uniform_gas_and_divides_by_nothing_that_can_vanish():
+    assert is_valid(parsed("0.1*s2*inv(2.0*alpha)"), ("s2", "alpha"))
+    assert not is_valid(parsed("0.1*s2"), ("alpha",))  # another ingredient
+    assert not is_valid(parsed("0.1*alpha"), ("s2", "alpha"))  # 1 in the uniform gas
+    assert not is_valid(parsed("0.1*s2*u(1.0*d)"), ("s2", "d"))  # d can be -1
+    assert is_valid(parsed("0.1*s2*u(1.0*d**2)"), ("s2", "d"))
+    assert not is_valid(("u", ("*", ("c", 0.1), ("v", "s2"))), ("s2",))  # a parameter of either sign
+
+
+# ---- Functionals.
+
+CANDIDATES = [
+    (
+        Form("hole", "pbe", ("s2", "alpha", "d", "w"), ("y", "d")),
+        "0.8*u(0.3*s2) + 0.1*d*s2*exp(-0.1*alpha) + 0.2*w**2",
+        "0.1*d*y - 1.0*u(1.0*y*u(1.0*y))",
+    ),
+    (Form("hole", "factor", ("s2",), ("t2", "rs", "z2")), FORMULAS[1], "0.3*t2*inv(2.0*t2)*sqrt1p(0.1*rs) + 0.1*t2*z2"),
+    (Form("hole", "gga_c_pbe"), FORMULAS[0], None),
+]
+
+
+def gas_of(count, seed):
+    """Random points (r_s, zeta, s^2, alpha)."""
+    rng = np.random.default_rng(seed)
+    return rng.uniform(0.1, 4, count), rng.uniform(0, 0.95, count), rng.uniform(0, 4, count), rng.uniform(0, 3, count)
+
+
+@pytest.mark.parametrize(("form", "x", "c"), CANDIDATES)
+def test_the_written_file_is_the_tree(form, x, c, tmp_path):
+    """Energies per volume at spin-polarised points of the loaded file, from the tree with spin scaling by hand."""
+    candidate = Candidate(parsed(x), None if c is None else parsed(c))
+    name = f"t_found_{CANDIDATES.index((form, x, c))}"
+    path = tmp_path / "own.py"
+    path.write_text(file_text(form, candidate, name, ["A note."]))
+    loaded, made = functional_in_file(f"{path}:{name}"), as_functional(form, candidate, name)
+    rs, zeta, s2, alpha = gas_of(40, 1)
+    n = 3 / (4 * np.pi * rs**3)
+    shares, unit = np.array([1 + zeta, 1 - zeta]) / 2, 0.3 * (3 * np.pi**2) ** (2 / 3)
+    sigma = 4 * (3 * np.pi**2) ** (2 / 3) * s2 * n ** (8 / 3)
+    tau = unit * n ** (5 / 3) * alpha * ((1 + zeta) ** (5 / 3) + (1 - zeta) ** (5 / 3)) / 2 + sigma / (8 * n)
+    pairs = np.array([shares[0] ** 2, shares[0] * shares[1], shares[1] ** 2]) * sigma
+    rows = np.concatenate([shares * n, pairs, 0 * shares, shares * tau])
+    expected = np.zeros(40)
+    for share in shares:
+        m, own, t = 2 * share * n, 4 * share**2 * sigma, 2 * share * tau
+        s2_s = own / (4 * (3 * np.pi**2) ** (2 / 3) * m ** (8 / 3))
+        alpha_s = (t - own / (8 * m)) / (unit * m ** (5 / 3))
+        F = 1 + at_points(candidate.x, exchange_ingredients(s2_s, alpha_s))
+        expected -= 0.5 * 0.75 * (3 / np.pi) ** (1 / 3) * m ** (4 / 3) * F
+    if candidate.c is None:
+        expected += n * native_correlation("gga_c_pbe", rs, zeta, s2, alpha)
+    else:
+        gas = Gas.of(rs, zeta, s2, alpha)
+        expected += n * gas.energy(form, at_points(candidate.c, gas.at))
+    for functional in (loaded, made):
+        assert energy(functional, rows) == pytest.approx(expected, rel=1e-12)
+
+
+def test_pbe_is_a_member_of_both_forms():
+    """PBE correlation is the hole -y^2 / (1 + y + y^2) of the form 'pbe', PBE exchange 0.804 u(mu s^2 / 0.804)."""
+    rs, zeta, s2, alpha = gas_of(50, 2)
+    gas = Gas.of(rs, zeta, s2, alpha)
+    found = gas.energy(Form("hole", "pbe", ("s2",), ("y",)), at_points(parsed("-1*u(y**2*inv(y))"), gas.at))
+    assert found == pytest.approx(native_correlation("gga_c_pbe", rs, zeta, s2, alpha), rel=1e-12)
+    mu = 0.2195149727645171
+    F = 1 + at_points(parsed(f"0.804*u({mu / 0.804!r}*s2)"), {"s2": s2})
+    assert native_exchange("gga_x_pbe", s2, alpha) == pytest.approx(F, rel=1e-14)
+
+
+# ---- Conditions.
+
+BOTH = Form("hole", "factor", ("s2", "alpha", "d"), ("t2", "d"))
+BROKEN = Candidate(parsed("0.8*u(0.3*s2) + 0.1*d*s2"), parsed("-1.0*u(1.0*t2) + 0.2*d*u(1.0*t2)"))
+NAMES = ["ex_nonpositive", "ec_nonpositive", "ec_scaling", "uc_monotone", "lieb_oxford", "tc_upper"]
+
+
+@pytest.mark.parametrize("condition", ["ex_bounded", "ec_scaling", pytest.param("lieb_oxford", marks=pytest.mark.slow)])
+def test_left_sides_are_those_of_the_prover(condition):
+    """Series of trees in NumPy against the prover's enclosures of the traced functional, polarised too."""
+    domain = {"rs": (1e-2, 5.0), "s": (0.0, 5.0), "alpha": (0.0, 5.0), "zeta": (0.0, 0.9)}
+    inequality = condition_of(as_functional(BOTH, BROKEN), condition, domain)
+    x, sides = _sampled(inequality)
+    points = np.array([x[inequality.names.index(name)] for name in VARIABLES])
+    found = AtPoints(BOTH, points).left_side(condition, BROKEN)
+    middle = 0.5 * (sides.value.r.lo + sides.value.r.hi)
+    assert np.abs(found - middle).max() < 1e-9
+
+
+def test_slopes_of_cuts_are_differences():
+    cuts = [Cut(name, (1.0, 0.7, 0.5, 0.3)) for name in NAMES]
+    g, G = values_of_cuts(BOTH, BROKEN, cuts, slopes=True)
+    assert np.allclose(g, values_of_cuts(BOTH, BROKEN, cuts), rtol=1e-13)
+    p, h = BROKEN.parameters, 1e-6
+    for k, move in enumerate(h * np.eye(len(p))):
+        ends = [values_of_cuts(BOTH, BROKEN.at(p + sign * move), cuts) for sign in (1, -1)]
+        assert np.allclose(G[:, k], (ends[0] - ends[1]) / (2 * h), atol=1e-7)
+
+
+def test_a_needle_passes_sampling_and_is_refuted_by_proof():
+    """F_x < 0 within 1e-3 of s = 2: 10,000 random points in s and alpha may pass it, the prover does not."""
+    form = Form("hole", "", ("s2",))
+    demands = Demands.of(["ex_nonpositive"], {})
+    needle = Candidate(parsed("-1.2*exp(-100000.0*(s2*s2 + 16 - 8*s2))*s2*0.25*1.0"))
+    assert needle.c is None and not is_valid(needle.x, ("s2",))  # s2^2 - 8 s2 + 16 >= 0 is not seen by structure
+    assert Sampled(form, demands, 10_000, 0).worst(Candidate(parsed("0.8*u(0.3*s2)"))) is None
+    proof = proof_of(form, needle, "ex_nonpositive", demands)
+    assert proof.outcome == "violated", proof
+    assert abs(cut_of(proof).point[1] - 2.0) < 1e-2
+
+
+# ---- Fits and proposals.
+
+
+def made_points(exchange="gga_x_pbe", molecules=24, seed=0) -> TrainingPoints:
+    """Points drawn at random, energies of a functional of the library as data; every other one for validation."""
+    rng, size = np.random.default_rng(seed), 80
+    offsets, many = np.arange(molecules + 1) * size, molecules * size
+    x = -rng.random(many) * 0.1, rng.gamma(1.5, 0.6, many), rng.gamma(2, 0.7, many)
+    c = (
+        rng.random(many) * 0.1,
+        rng.uniform(0.3, 3, many),
+        rng.random(many) * 0.5,
+        rng.gamma(1.5, 0.6, many),
+        rng.gamma(2, 0.7, many),
+    )
+    texts = tuple(f"m{k}" for k in range(molecules))
+    role = tuple("validation" if k % 2 else "training" for k in range(molecules))
+    points = TrainingPoints(
+        texts,
+        np.zeros(molecules),
+        offsets,
+        *x,
+        offsets,
+        *c,
+        np.eye(molecules),
+        np.zeros(molecules),
+        np.ones(molecules),
+        texts,
+        ("made",) * molecules,
+        role,
+    )
+    return replace(points, reference=points.sum_x(native_exchange(exchange, points.x_s2, points.x_alpha)))
+
+
+ALONE = Form("hole", "", ("s2",))
+
+
+def test_a_fit_finds_the_parameters_of_its_data():
+    problem = Problem(made_points().of("training"), ALONE)
+    found = Fitter(problem, (), 60).fit(Candidate(parsed("0.1*u(1.0*s2)")), np.random.default_rng(0))
+    assert found.error < 1e-5
+    assert found.candidate.parameters == pytest.approx([0.804, 0.2195149727645171 / 0.804], rel=1e-6)
+
+
+def test_slopes_of_reaction_energies_are_differences():
+    problem = Problem(made_points().of("training"), BOTH)
+    errors, J = problem.with_slopes(BROKEN)
+    assert np.allclose(errors, problem.errors(BROKEN), rtol=1e-12)
+    p, h = BROKEN.parameters, 1e-6
+    for k, move in enumerate(h * np.eye(len(p))):
+        ends = [problem.errors(BROKEN.at(p + sign * move)) for sign in (1, -1)]
+        assert np.allclose(J[:, k], (ends[0] - ends[1]) / (2 * h), rtol=1e-6, atol=1e-4)
+
+
+def test_a_fit_under_a_cut_obeys_it_and_costs_error():
+    """PBE-like data with kappa = 0.804 under F_x <= 1.174: the cut at large s binds."""
+    problem = Problem(made_points().of("training"), ALONE)
+    cut, start = Cut("ex_two_electrons", (1.0, 5.0, 1.0, 0.0)), Candidate(parsed("0.1*u(1.0*s2)"))
+    free = Fitter(problem, (), 40).fit(start, np.random.default_rng(0))
+    bound = Fitter(problem, (cut,), 40).fit(start, np.random.default_rng(0))
+    assert values_of_cuts(ALONE, free.candidate, [cut])[0] < -0.3
+    assert values_of_cuts(ALONE, bound.candidate, [cut])[0] > -1e-3
+    assert bound.error > free.error + 1.0
+
+
+def test_growth_adds_the_term_that_the_data_have():
+    """The library's energies hold a term 0.1 w^2 beside PBE's: it is among the first three proposals."""
+    points, pbe = made_points(), parsed(FORMULAS[0])
+    w = exchange_ingredients(points.x_s2, points.x_alpha)["w"]
+    points = replace(points, reference=points.reference + points.sum_x(0.1 * w * w))
+    form = Form("hole", "", ("s2", "w"))
+    growth = Growth(Problem(points.of("training"), form))
+    population = Population([], [Member(Candidate(pbe), 1.0)], {})
+    proposed = growth.propose(population, np.random.default_rng(0), 8)
+    assert skeleton(parsed("0.804*u(0.27*s2) + 0.1*w**2")) in {
+        candidate.key.split(" |")[0] for candidate, _ in proposed
+    }
+
+
+def test_proposals_are_valid_and_the_same_for_the_same_numbers():
+    form = Form("hole", "pbe", ("s2", "alpha", "d"), ("y", "z2", "d"))
+    start = Candidate(parsed(FORMULAS[0]), parsed("-1.0*u(1.0*y)"))
+    population = Population([Member(start, 2.0)], [Member(start, 2.0)], {})
+    for proposer in (Evolution(form, 30), Enumeration(form)):
+        found = proposer.propose(population, np.random.default_rng(3), 60)
+        assert (
+            len(found) > 50 and found == type(proposer)(form, 30).propose(population, np.random.default_rng(3), 60)
+            if isinstance(proposer, Evolution)
+            else found
+        )
+        assert all(candidate.is_valid(form) and candidate.complexity <= 60 for candidate, _ in found)
+
+
+def test_the_enumeration_holds_pbe_early_and_nothing_twice():
+    found = [c.key for c, _ in Enumeration(ALONE).propose(Population([], [], {}), np.random.default_rng(0), 200)]
+    assert len(set(found)) == len(found) == 200
+    assert found.index(Candidate(parsed(FORMULAS[0])).key) < 10
+
+
+# ---- The search.
+
+SPECIFICATION = {
+    "name": "t_again",
+    "size": 30,
+    "generations": 2,
+    "complexity": 12,
+    "stop_below": 1e-4,
+    "exchange": {"ingredients": ["s2"]},
+    "correlation": {"form": ""},
+}
+
+
+def test_pbe_exchange_is_found_again():
+    """From energies alone; and F_x is PBE's for s up to 5, far beyond the data's accuracy."""
+    found = dftfd.discover(SPECIFICATION, points=made_points())
+    best = min(found.front, key=lambda f: f.training)
+    s2 = np.linspace(0, 25, 200)
+    assert 1 + at_points(best.candidate.x, {"s2": s2}) == pytest.approx(native_exchange("gga_x_pbe", s2, s2), abs=1e-5)
+    assert found.counts["fitted"] < 100
+
+
+WITH_PROOFS = SPECIFICATION | {
+    "size": 12,
+    "proofs": 1,
+    "rounds": 2,
+    "stop_below": 0.0,
+    "conditions": {"prove": ["ex_two_electrons"]},
+}
+
+
+def result_files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "record.jsonl"}
+
+
+def test_a_search_that_was_interrupted_goes_on_to_the_same_bits(tmp_path):
+    """The record cut at each of its lines in turn, and inside one, gives the same record and results."""
+    dftfd.discover(WITH_PROOFS, points=made_points(), folder=tmp_path / "whole")
+    expected, record = result_files(tmp_path / "whole"), (tmp_path / "whole" / "record.jsonl").read_bytes()
+    lines = record.splitlines(keepends=True)
+    for kept in (1, len(lines) // 2, len(lines) - 1):
+        part = tmp_path / f"part{kept}"
+        part.mkdir()
+        (part / "record.jsonl").write_bytes(b"".join(lines[:kept]) + lines[kept][:20])
+        dftfd.discover(WITH_PROOFS, points=made_points(), folder=part, resume=True)
+        assert (part / "record.jsonl").read_bytes() == record
+        assert result_files(part) == expected
+    cheats = [json.loads(line) for line in expected["refuted.jsonl"].splitlines()]
+    assert cheats and {row["condition"] for row in cheats} == {"ex_two_electrons"}
+    with pytest.raises(CheckpointError, match="seed 0 instead of 1"):
+        dftfd.discover(WITH_PROOFS | {"seed": 1}, points=made_points(), folder=tmp_path / "whole", resume=True)
+    with pytest.raises(FileError, match="exists"):
+        dftfd.discover(WITH_PROOFS, points=made_points(), folder=tmp_path / "whole")
+
+
+@pytest.mark.slow  # starts processes
+def test_processes_find_what_one_process_finds(tmp_path):
+    for jobs in (1, 2):
+        dftfd.discover(WITH_PROOFS, points=made_points(), folder=tmp_path / str(jobs), jobs=jobs)
+    assert result_files(tmp_path / "1") == result_files(tmp_path / "2")
+
+
+def test_a_program_takes_part_and_what_it_says_is_kept(tmp_path):
+    """It gets the front as JSON lines and answers with formulas; lines that are none are left out."""
+    program = tmp_path / "mine.sh"
+    program.write_text(
+        f"#!/bin/sh\ncat >> {tmp_path}/told\n"
+        'echo \'{"x": "0.5*u(0.3*s2)"}\'\necho nonsense\necho \'{"x": "0.1*alpha"}\'\necho \'[1]\'\n'
+    )
+    os.chmod(program, 0o755)
+    given = SPECIFICATION | {
+        "proposers": {"command": 1},
+        "command": [str(program)],
+        "generations": 2,
+        "stop_below": 0.0,
+    }
+    found = dftfd.discover(given, points=made_points(), folder=tmp_path / "run")
+    assert [skeleton(f.candidate.x) for f in found.front] == [skeleton(parsed(FORMULAS[0]))]
+    told = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
+    assert len(told) == 1 and told[0]["x"].startswith("0.80") and told[0]["complexity"] == 6
+    program.unlink()  # the record has its answers
+    again = dftfd.discover(given, points=made_points(), folder=tmp_path / "run", resume=True)
+    assert str(again) == str(found)
+    with pytest.raises(FileError, match="does not run"):
+        dftfd.discover(given, points=made_points())
+
+
+def test_the_command_writes_a_folder_that_runs(tmp_path, capsys):
+    """dftfd discover SPEC.toml, from a file of formulas; the functional found is then used by its file."""
+    made_points().write(tmp_path / "points.npz")
+    (tmp_path / "spec.toml").write_text(
+        'name = "t_cli"\nsize = 10\ngenerations = 1\npoints = "points.npz"\n[exchange]\ningredients = ["s2"]\n'
+        '[correlation]\nform = ""\n[proposers]\nenumeration = 1\n'
+    )
+    (tmp_path / "start.jsonl").write_text('{"x": "0.5*u(0.3*s2)"}\n')
+    folder = tmp_path / "found"
+    words = ["discover", str(tmp_path / "spec.toml"), "--folder", str(folder), "--from", str(tmp_path / "start.jsonl")]
+    assert main(words) == 0
+    assert "t_cli_1 " in capsys.readouterr().out
+    front = json.loads((folder / "front.json").read_text())["front"]
+    (row,) = [row for row in front if row["number"] == 1]
+    functional = functional_in_file(f"{folder / 't_cli_1.py'}:t_cli_1")
+    assert functional.parameters["a1"] == pytest.approx(0.804, abs=1e-3)
+    assert row["formulas"][0].startswith("e_x = e_x^LDA (1 + 0.80")
+    assert "<svg" in (folder / "index.html").read_text()
+    assert main(words) == FileError.exit_code
+    assert main([*words, "--resume"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"sizes": 3}, "sizes"),
+        ({"size": 0}, "size"),
+        ({"name": "a b"}, "name"),
+        ({"exchange": {"ingredients": ["s3"]}}, "no ingredient 's3'"),
+        ({"exchange": {"ingredients": ["alpha"]}}, "vanish"),
+        ({"exchange": {"form": "gga_x_pbe"}, "correlation": {"form": "gga_c_pbe"}}, "one has to be searched"),
+        ({"correlation": {"ingredients": ["y"]}}, "'pbe'"),
+        ({"conditions": {"prove": ["ec_positive"]}}, "ec_nonpositive"),
+        ({"conditions": {"domain": {"q": [0, 1]}}}, "q"),
+        ({"conditions": {"domain": {"s": [1, 0]}}}, "from, to"),
+        ({"conditions": {"domain": {"s": 1}}}, "from, to"),
+        ({"proposers": {"evolution": 0}}, "share"),
+        ({"proposers": {"command": 1}}, "command"),
+        ({"proposers": {"luck": 1}}, "luck"),
+        ({"seed": "x"}, "seed"),
+    ],
+)
+def test_specifications_that_do_not_fit_are_refused(change, said):
+    with pytest.raises(InputError, match=said):
+        of_dictionary(SPECIFICATION | change)
+
+
+def test_other_inputs_that_do_not_fit_are_refused(tmp_path):
+    (tmp_path / "bad.toml").write_text("size = = 3")
+    (tmp_path / "bad.jsonl").write_text('{"x": "0.1*s2"}\n{"x": "0.1*alpha"}\n')
+    with pytest.raises(FileError, match="TOML"):
+        dftfd.discover(tmp_path / "bad.toml", points=made_points())
+    with pytest.raises(FileError, match="line 2"):
+        candidates_in(tmp_path / "bad.jsonl", ALONE)
+    for given in ({"points": 3}, {"look": "why"}, {"jobs": 0}):
+        with pytest.raises(DftfdError):
+            dftfd.discover(SPECIFICATION, **{"points": made_points(), **given})
