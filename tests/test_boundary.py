@@ -602,6 +602,7 @@ def calls():
             dftfd.fit,
             {"functional": "gga_x_pbe", "training": BENCHMARK, "parameters": ["kappa"], "basis": "sto-3g"},
         ),
+        "discover": (dftfd.discover, {"specification": "none.toml"}),
         "Fit.save": (fitted().save, {"path": "fitted.json", "name": "t_boundary"}),
         "invert": (dftfd.invert, {"molecule": HYDROGEN, "target": found}),
         "load_inversion": (dftfd.load_inversion, {"path": "inversion.h5"}),

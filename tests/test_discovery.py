@@ -9,7 +9,17 @@ import pytest
 
 import dftfd
 from dftfd.cli import main
-from dftfd.discovery.conditions import VARIABLES, AtPoints, Cut, Demands, Sampled, cut_of, proof_of, values_of_cuts
+from dftfd.discovery.candidate_conditions import (
+    VARIABLES,
+    AtPoints,
+    Cut,
+    Demands,
+    Sampled,
+    cut_of,
+    proof_of,
+    values_of_cuts,
+)
+from dftfd.discovery.candidate_fits import Fitter, Problem
 from dftfd.discovery.expressions import (
     FUNCTIONS,
     INGREDIENTS,
@@ -27,7 +37,6 @@ from dftfd.discovery.expressions import (
     value,
     with_slopes,
 )
-from dftfd.discovery.fitting import Fitter, Problem
 from dftfd.discovery.forms import (
     Candidate,
     Form,
@@ -180,7 +189,12 @@ def gas_of(count, seed):
     return rng.uniform(0.1, 4, count), rng.uniform(0, 0.95, count), rng.uniform(0, 4, count), rng.uniform(0, 3, count)
 
 
-@pytest.mark.parametrize(("form", "x", "c"), CANDIDATES)
+slow = pytest.mark.slow  # traces two more functionals
+
+
+@pytest.mark.parametrize(
+    ("form", "x", "c"), [CANDIDATES[2], *(pytest.param(*case, marks=slow) for case in CANDIDATES[:2])]
+)
 def test_the_written_file_is_the_tree(form, x, c, tmp_path):
     """Energies per volume at spin-polarised points of the loaded file, from the tree with spin scaling by hand."""
     candidate = Candidate(parsed(x), None if c is None else parsed(c))
@@ -229,7 +243,9 @@ BROKEN = Candidate(parsed("0.8*u(0.3*s2) + 0.1*d*s2"), parsed("-1.0*u(1.0*t2) + 
 NAMES = ["ex_nonpositive", "ec_nonpositive", "ec_scaling", "uc_monotone", "lieb_oxford", "tc_upper"]
 
 
-@pytest.mark.parametrize("condition", ["ex_bounded", "ec_scaling", pytest.param("lieb_oxford", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "condition", ["ex_bounded", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ec_scaling", "lieb_oxford"))]
+)
 def test_left_sides_are_those_of_the_prover(condition):
     """Series of trees in NumPy against the prover's enclosures of the traced functional, polarised too."""
     domain = {"rs": (1e-2, 5.0), "s": (0.0, 5.0), "alpha": (0.0, 5.0), "zeta": (0.0, 0.9)}
@@ -397,24 +413,36 @@ def result_files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "record.jsonl"}
 
 
-def test_a_search_that_was_interrupted_goes_on_to_the_same_bits(tmp_path):
-    """The record cut at each of its lines in turn, and inside one, gives the same record and results."""
-    dftfd.discover(WITH_PROOFS, points=made_points(), folder=tmp_path / "whole")
+def interrupted(specification, tmp_path, cuts):
+    """The files of a search, after checking that its record cut at some lines, and inside the next, gives them again."""
+    dftfd.discover(specification, points=made_points(), folder=tmp_path / "whole")
     expected, record = result_files(tmp_path / "whole"), (tmp_path / "whole" / "record.jsonl").read_bytes()
     lines = record.splitlines(keepends=True)
-    for kept in (1, len(lines) // 2, len(lines) - 1):
+    for kept in cuts(len(lines)):
         part = tmp_path / f"part{kept}"
         part.mkdir()
         (part / "record.jsonl").write_bytes(b"".join(lines[:kept]) + lines[kept][:20])
-        dftfd.discover(WITH_PROOFS, points=made_points(), folder=part, resume=True)
+        dftfd.discover(specification, points=made_points(), folder=part, resume=True)
         assert (part / "record.jsonl").read_bytes() == record
         assert result_files(part) == expected
+    return expected
+
+
+def test_a_search_that_was_interrupted_goes_on_to_the_same_bits(tmp_path):
+    """From the middle of the record; another search, and a folder that is not to be gone on from, are refused."""
+    given = SPECIFICATION | {"size": 12, "stop_below": 0.0}
+    interrupted(given, tmp_path, lambda count: [count // 2])
+    with pytest.raises(CheckpointError, match="seed 0 instead of 1"):
+        dftfd.discover(given | {"seed": 1}, points=made_points(), folder=tmp_path / "whole", resume=True)
+    with pytest.raises(FileError, match="exists"):
+        dftfd.discover(given, points=made_points(), folder=tmp_path / "whole")
+
+
+@pytest.mark.slow  # a search with proofs for each line of the record
+def test_a_search_with_proofs_goes_on_from_each_line_of_its_record(tmp_path):
+    expected = interrupted(WITH_PROOFS, tmp_path, lambda count: range(1, count))
     cheats = [json.loads(line) for line in expected["refuted.jsonl"].splitlines()]
     assert cheats and {row["condition"] for row in cheats} == {"ex_two_electrons"}
-    with pytest.raises(CheckpointError, match="seed 0 instead of 1"):
-        dftfd.discover(WITH_PROOFS | {"seed": 1}, points=made_points(), folder=tmp_path / "whole", resume=True)
-    with pytest.raises(FileError, match="exists"):
-        dftfd.discover(WITH_PROOFS, points=made_points(), folder=tmp_path / "whole")
 
 
 @pytest.mark.slow  # starts processes

@@ -6,7 +6,6 @@ words for the log. What it proposes may be broken or known: the search makes it 
 
 import itertools
 import json
-import subprocess
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +14,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from dftfd.discovery import expressions
+from dftfd.discovery.candidate_fits import Problem
 from dftfd.discovery.expressions import FUNCTIONS, INGREDIENTS, Tree, children, rebuilt
-from dftfd.discovery.fitting import Problem
 from dftfd.discovery.forms import Candidate, Form
 from dftfd.errors import DftfdError, FileError
+from dftfd.runtime.child_processes import run_program
 from dftfd.runtime.files import read_bytes
+from dftfd.runtime.json_reader import parse_json
 
 LONGEST_ANSWER = 2**22
 DEMAND_TIME = 600.0
@@ -336,10 +337,8 @@ class FromCommand:
     def propose(self, population, rng, count):
         told = "".join(json.dumps(_told(member)) + "\n" for member in population.front)
         try:
-            done = subprocess.run(
-                self._words, input=told, capture_output=True, text=True, timeout=DEMAND_TIME, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
+            done = run_program(self._words, ".", DEMAND_TIME, told)
+        except OSError as error:
             raise FileError(f"the command {self._words[0]!r} that proposes does not run: {error}.") from error
         if done.returncode:
             said = done.stderr.strip()[-200:]
@@ -350,7 +349,7 @@ class FromCommand:
 
     def _read(self, line) -> Candidate | None:
         try:
-            return read_candidate(json.loads(line), self._form)
+            return read_candidate(parse_json(line), self._form)
         except (ValueError, AttributeError, DftfdError, RecursionError):
             return None
 
@@ -378,7 +377,7 @@ def candidates_in(path: Any, form: Form) -> list[Candidate]:
     for number, line in enumerate(read_bytes(Path(path), LONGEST_ANSWER).decode(errors="replace").splitlines(), 1):
         if line.strip():
             try:
-                found.append(read_candidate(json.loads(line), form))
+                found.append(read_candidate(parse_json(line), form))
             except (ValueError, AttributeError, TypeError, RecursionError, DftfdError) as error:
                 raise FileError(f'{path}, line {number}: {error}; {{"x": "0.8*u(0.27*s2)"}} is expected.') from error
     return found

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dftfd.discovery.fitting import Problem
+from dftfd.discovery.candidate_fits import Problem
 from dftfd.discovery.python_file import equations, file_text, latex_text
 from dftfd.discovery.search import Cheat, Found, State
 from dftfd.discovery.specification import Specification

@@ -16,8 +16,8 @@ import numpy as np
 from dftfd.batch.cluster import on_cluster
 from dftfd.batch.entries import failure
 from dftfd.batch.processes import in_processes
-from dftfd.discovery.conditions import Cut, Sampled, cut_of, newest, proof_of
-from dftfd.discovery.fitting import Fitted, Fitter, Problem
+from dftfd.discovery.candidate_conditions import Cut, Sampled, cut_of, newest, proof_of
+from dftfd.discovery.candidate_fits import Fitted, Fitter, Problem
 from dftfd.discovery.forms import Candidate
 from dftfd.discovery.points import TrainingPoints
 from dftfd.discovery.proposers import Enumeration, Evolution, FromCommand, Growth, Member, Population, Proposer

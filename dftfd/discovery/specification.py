@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dftfd.discovery.conditions import VARIABLES, Demands
+from dftfd.discovery.candidate_conditions import VARIABLES, Demands
 from dftfd.discovery.expressions import INGREDIENTS
 from dftfd.discovery.forms import OF_CORRELATION, OF_EXCHANGE, Form
 from dftfd.errors import FileError, InputError, closest_names, shown

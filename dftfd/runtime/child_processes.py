@@ -43,13 +43,18 @@ def run_module(name: str, arguments: Sequence[str]) -> subprocess.CompletedProce
     )
 
 
-def run_program(command: Sequence[str], folder: str | os.PathLike, seconds: float) -> subprocess.CompletedProcess:
-    """A program to its end, in a folder, with what it prints as text; ResourceError after so many seconds."""
+def run_program(
+    command: Sequence[str], folder: str | os.PathLike, seconds: float, told: str = ""
+) -> subprocess.CompletedProcess:
+    """A program to its end, in a folder, with what it prints as text; ResourceError after so many seconds.
+
+    told: what it reads from standard input, which then ends.
+    """
     try:
         return subprocess.run(
             list(command),
             cwd=folder,
-            stdin=subprocess.DEVNULL,
+            input=told,
             capture_output=True,
             text=True,
             errors="replace",

@@ -2,8 +2,8 @@ r"""Reaction energies of candidates on fixed densities, and fits of their parame
 
     minimise  sum_i w_i (Delta E_i(p) - reference_i)^2 / sum_i w_i + ridge + sum_k [K max(0, m - g_k(p))]^2
 
-g_k >= 0 are conditions at points at which earlier candidates broke them (dftfd.discovery.conditions). Parameters that
-the energy is linear in are started by linear least squares, positive ones are varied by their logarithm.
+g_k >= 0 are conditions at points at which earlier candidates broke them (dftfd.discovery.candidate_conditions).
+Parameters that the energy is linear in are started by linear least squares, positive ones are varied by their logarithm.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from dftfd.discovery import expressions
-from dftfd.discovery.conditions import Cut, values_of_cuts
+from dftfd.discovery.candidate_conditions import Cut, values_of_cuts
 from dftfd.discovery.forms import Candidate, Form, Gas, exchange_ingredients, native_correlation, native_exchange
 from dftfd.discovery.points import TrainingPoints
 from dftfd.libcint.mole import HARTREE_IN_KCAL
@@ -141,15 +141,11 @@ class Fitter:
 
     def fit(self, candidate: Candidate, rng: Any, starts: int = 1, weight: float = 1.0) -> Fitted:
         """The best of some starts: the candidate's own parameters, then random ones.   weight: of the cuts."""
-        best: Fitted | None = None
-        for k in range(max(1, starts)):
-            p = candidate.parameters if k == 0 else _random(candidate.signs, rng)
-            found = self._from(candidate.at(p), weight)
-            if best is None or found.loss < best.loss:
-                best = found
-            if linear(candidate, self.problem.form).all() and not self.cuts:
-                break
-        assert best is not None
+        best = self._from(candidate, weight)
+        is_unique = linear(candidate, self.problem.form).all() and not self.cuts
+        for _ in range(0 if is_unique else starts - 1):
+            found = self._from(candidate.at(_random(candidate.signs, rng)), weight)
+            best = found if found.loss < best.loss else best
         return best
 
     def _from(self, candidate, weight) -> Fitted:
