@@ -414,7 +414,7 @@ def result_files(folder):
 
 
 def interrupted(specification, tmp_path, cuts):
-    """The files of a search, after checking that its record cut at some lines, and inside the next, gives them again."""
+    """The files of a search; its record cut behind some lines, and inside the next, has to give them again."""
     dftfd.discover(specification, points=made_points(), folder=tmp_path / "whole")
     expected, record = result_files(tmp_path / "whole"), (tmp_path / "whole" / "record.jsonl").read_bytes()
     lines = record.splitlines(keepends=True)

@@ -3,7 +3,7 @@ r"""Reaction energies of candidates on fixed densities, and fits of their parame
     minimise  sum_i w_i (Delta E_i(p) - reference_i)^2 / sum_i w_i + ridge + sum_k [K max(0, m - g_k(p))]^2
 
 g_k >= 0 are conditions at points at which earlier candidates broke them (dftfd.discovery.candidate_conditions).
-Parameters that the energy is linear in are started by linear least squares, positive ones are varied by their logarithm.
+Parameters that the energy is linear in start from linear least squares, positive ones are varied by their logarithm.
 """
 
 from collections.abc import Sequence
