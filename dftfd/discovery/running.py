@@ -1,5 +1,6 @@
 """`discover`: a search from its specification to a folder of results."""
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,10 @@ from dftfd.discovery.proposers import candidates_in
 from dftfd.discovery.results import Discovery, looked
 from dftfd.discovery.search import Search
 from dftfd.discovery.specification import Specification, of_dictionary, read_specification
-from dftfd.errors import InputError, shown
+from dftfd.errors import FileError, InputError, shown
 from dftfd.runtime.arguments import Kind, number, optional, public, text, whole
 from dftfd.runtime.arguments import path as as_path
+from dftfd.runtime.files import unfinished
 from dftfd.runtime.records import digest, recorded
 from dftfd.runtime.version import VERSION
 
@@ -78,7 +80,11 @@ def discover(
         "NumPy": np.__version__,
     }
     path = None if folder is None else Path(folder) / "record.jsonl"
-    with recorded(path, RECORD, identity, resume if path is not None else None) as record:
+    if path is not None and not resume and os.path.lexists(path):
+        raise FileError(f"{path} exists: go on from it with resume=True (--resume), or take another folder.")
+    with recorded(path, RECORD, identity) as record:
+        if path is not None:
+            unfinished[str(path)] = " with --resume"
         search = Search(own, points, record, start, jobs, client)
         for state in search.generations(None if hours is None else 3600 * hours):
             on_step(_kept(Discovery.of(state), folder))
