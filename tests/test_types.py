@@ -140,7 +140,7 @@ def test_strict_checkers_pass_a_users_script(checker, tmp_path):
 EXTRAS = (
     "mpmath sympy flint matplotlib basis_set_exchange ase geometric dask distributed rdkit equinox optax dispersion"
 )
-NEED_MPMATH = {"check", "prove", "load_proof", "export"}
+NEED_MPMATH = {"check", "discover", "prove", "load_proof", "export"}
 
 
 def test_the_package_is_imported_without_its_extras():
