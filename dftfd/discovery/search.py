@@ -24,7 +24,7 @@ from dftfd.discovery.proposers import Enumeration, Evolution, FromCommand, Growt
 from dftfd.discovery.specification import Specification
 from dftfd.errors import InputError
 from dftfd.runtime.records import Record
-from dftfd.training.energy_slopes import ERRORS
+from dftfd.training.fit_problem import ERRORS
 
 PIECE = 20
 """Candidates that are fitted at a time, with one line of the record."""

@@ -272,9 +272,9 @@ def decide(functional: Functional, condition: str, domain: dict, boxes: int) -> 
 
     domain: of every variable that the formula has, and of no other; zeta only where it has a width.
     """
-    texts = functional.name, condition, CONDITIONS[condition].title
-    began, inequality = time.perf_counter(), condition_of(functional, condition, domain)
-    return _decided(inequality, texts, domain, functional, lambda: "", boxes, began)
+    build = lambda: (condition_of(functional, condition, domain), domain)
+    texts = functional.name, condition, lambda: CONDITIONS[condition].title
+    return _decided(build, texts, functional, lambda: "", boxes, time.perf_counter())
 
 
 def _text(x: float) -> str:
