@@ -14,6 +14,9 @@ from dftfd.xc.pointwise import pointwise_kernel
 LEVEL = 4
 """Grid level of the ingredients; the SCF may have a coarser grid, whose error in its density is of second order."""
 
+EMPTY = 1e-20
+"""Density [bohr^-3] up to which a point has no energy: 1e6 bohr^3 of it are 1e-14 electrons."""
+
 
 @dataclass(frozen=True)
 class Ingredients:
@@ -30,9 +33,10 @@ class Ingredients:
 
     def energy(self, xc) -> float:
         """Semilocal energy of a functional, of its name or itself, on this density [hartree]."""
-        rows = np.concatenate([self.rho, self.sigma, np.zeros_like(self.rho), self.tau])
+        there = self.rho.sum(axis=0) > EMPTY
+        rows = np.concatenate([self.rho, self.sigma, np.zeros_like(self.rho), self.tau])[:, there]
         (e_xc,) = pointwise_kernel(get_functional(xc).semilocal_part, 2)(rows, 0, compiled=False)
-        return float(e_xc[0] @ self.weights)
+        return float(e_xc[0] @ self.weights[there])
 
 
 def ingredients_on_grid(result, level: int = LEVEL) -> Ingredients:
