@@ -460,21 +460,17 @@ def test_a_program_takes_part_and_what_it_says_is_kept(tmp_path):
         'echo \'{"x": "0.5*u(0.3*s2)"}\'\necho nonsense\necho \'{"x": "0.1*alpha"}\'\necho \'[1]\'\n'
     )
     os.chmod(program, 0o755)
-    given = SPECIFICATION | {
-        "proposers": {"command": 1},
-        "command": [str(program)],
-        "generations": 2,
-        "stop_below": 0.0,
-    }
-    found = dftfd.discover(given, points=made_points(), folder=tmp_path / "run")
+    given = SPECIFICATION | {"proposers": {"command": 1}, "generations": 2, "stop_below": 0.0}
+    options = {"points": made_points(), "propose_with": [str(program)]}
+    found = dftfd.discover(given, folder=tmp_path / "run", **options)
     assert [skeleton(f.candidate.x) for f in found.front] == [skeleton(parsed(FORMULAS[0]))]
     told = [json.loads(line) for line in (tmp_path / "told").read_text().splitlines()]
     assert len(told) == 1 and told[0]["x"].startswith("0.80") and told[0]["complexity"] == 6
     program.unlink()  # the record has its answers
-    again = dftfd.discover(given, points=made_points(), folder=tmp_path / "run", resume=True)
+    again = dftfd.discover(given, folder=tmp_path / "run", resume=True, **options)
     assert str(again) == str(found)
     with pytest.raises(FileError, match="does not run"):
-        dftfd.discover(given, points=made_points())
+        dftfd.discover(given, **options)
 
 
 def test_the_command_writes_a_folder_that_runs(tmp_path, capsys):
@@ -514,7 +510,8 @@ def test_the_command_writes_a_folder_that_runs(tmp_path, capsys):
         ({"conditions": {"domain": {"s": [1, 0]}}}, "from, to"),
         ({"conditions": {"domain": {"s": 1}}}, "from, to"),
         ({"proposers": {"evolution": 0}}, "share"),
-        ({"proposers": {"command": 1}}, "command"),
+        ({"proposers": {"command": 1}}, "propose_with"),
+        ({"proposers": {"command": 1}, "command": ["rm", "x"]}, "command"),  # no file names a program
         ({"proposers": {"luck": 1}}, "luck"),
         ({"seed": "x"}, "seed"),
     ],

@@ -3,6 +3,7 @@
 The commands fit, discover and invert: a functional, or a potential, that gives what is known.
 """
 
+import shlex
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +27,7 @@ from dftfd.cli.nuclei import File
 from dftfd.cli.option_types import functional_named, with_options
 from dftfd.cli.terminal import computed, say, warn
 from dftfd.cli.verdicts import functionals_of, print_report
-from dftfd.errors import InputError, MissingDependencyError
+from dftfd.errors import InputError, MissingDependencyError, shown
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, STATE, names
 from dftfd.runtime.files import require_ending, require_picture, write_text
 from dftfd.runtime.notebook import require_new
@@ -431,6 +432,7 @@ def discover(
     hours: Annotated[float | None, typer.Option(help="Time after which no further generation begins.")] = None,
     jobs: Jobs = 1,
     scheduler: Scheduler = "",
+    propose_with: Annotated[str, typer.Option(help="Program that proposes, with its arguments.")] = "",
     look: Annotated[str, typer.Option(help="Reason to look at held-out reactions at the end; looks are counted.")] = "",
     verbose: Verbose = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,
@@ -453,12 +455,21 @@ def discover(
             hours=hours,
             jobs=jobs,
             client=client,
+            propose_with=_words(propose_with),
             look=look,
             on_step=(lambda step: None) if quiet else _tell_generation,
         )
     say(found)
     if not quiet:
         computed.append(found)
+
+
+def _words(command: str) -> list[str]:
+    """Of a command line, as a shell has them."""
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise InputError(f"--propose-with {shown(command)} is no command line: {error}.") from error
 
 
 def _tell_generation(found):

@@ -1,7 +1,7 @@
 """`discover`: a search from its specification to a folder of results."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ from dftfd.discovery.results import Discovery, looked
 from dftfd.discovery.search import Search
 from dftfd.discovery.specification import Specification, of_dictionary, read_specification
 from dftfd.errors import FileError, InputError, shown
-from dftfd.runtime.arguments import Kind, number, optional, public, text, whole
+from dftfd.runtime.arguments import Kind, each, number, optional, public, text, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.files import unfinished
 from dftfd.runtime.records import digest, recorded
@@ -43,6 +43,7 @@ def discover(
     hours: Annotated[float | None, optional(number(lambda x: x > 0, "hours above 0"))] = None,
     jobs: Annotated[int, whole(1)] = 1,
     client: Any = None,
+    propose_with: Annotated[Sequence[str], each(text, "a list of words")] = (),
     look: Annotated[str, text] = "",
     on_step: Callable[[Discovery], None] = lambda step: None,
 ) -> Discovery:
@@ -55,12 +56,13 @@ def discover(
     points: TrainingPoints in the place of those that the specification names.
     generations: in the place of the specification's.   hours: after which no further generation begins.
     jobs: processes.   client: a dask.distributed.Client, whose workers compute.
+    propose_with: words of a program that proposes, for the share of `command` in the specification.
     look: why the errors of held-out reactions are to be computed at the end; each look is a line in `looks.jsonl`.
     on_step: told of what is found after each generation.
 
     Raises InputError for what does not fit, FileError for files, CheckpointError for the record of another search.
     """
-    own = read(specification)
+    own = read(specification, propose_with)
     own = own if generations is None else replace(own, generations=generations)
     if client is not None:
         require_client(client)
@@ -94,11 +96,11 @@ def discover(
         return _kept(Discovery.of(search.state, held_out), folder)
 
 
-def read(given: Any) -> Specification:
-    """The Specification of a file, of a dictionary, or itself."""
+def read(given: Any, command: Sequence[str] = ()) -> Specification:
+    """The Specification of a file, of a dictionary, or itself.   command: words of a program that proposes."""
     if isinstance(given, Specification):
         return given
-    return of_dictionary(given) if isinstance(given, Mapping) else read_specification(given)
+    return of_dictionary(given, None, command) if isinstance(given, Mapping) else read_specification(given, command)
 
 
 def _kept(found: Discovery, folder) -> Discovery:

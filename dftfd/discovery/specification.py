@@ -1,7 +1,7 @@
 """What a search is told: a TOML file or a dictionary, checked. docs/discovery.md has the form."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -74,23 +74,25 @@ _TOP = {
     "proofs": whole(0, 1000),
     "rounds": whole(1, 100),
     "stop_below": number(lambda x: x >= 0, "an error in kcal/mol, 0 or more"),
-    "command": each(text, "a list of words"),
 }
 _TABLES = ("exchange", "correlation", "conditions", "proposers", "points")
 
 
-def read_specification(path: Any) -> Specification:
-    """Of a file .toml; FileError for one that cannot be read, InputError for what does not fit."""
+def read_specification(path: Any, command: Sequence[str] = ()) -> Specification:
+    """Of a file .toml; FileError for one that cannot be read, InputError for what does not fit.
+
+    command: words of the program that proposes, which no file may name.
+    """
     path = Path(path)
     try:
         data = tomllib.loads(read_bytes(path, LONGEST).decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise FileError(f"{path} is no TOML file: {error}.") from error
-    return of_dictionary(data, path.parent)
+    return of_dictionary(data, path.parent, command)
 
 
-def of_dictionary(data: Mapping, folder: Path | None = None) -> Specification:
-    """Of a dictionary as the file has it.   folder: where the file of points is looked for."""
+def of_dictionary(data: Mapping, folder: Path | None = None, command: Sequence[str] = ()) -> Specification:
+    """Of a dictionary as the file has it.   folder: where the file of points is looked for.   command: as above."""
     where = "discover"
     refuse_unknown(where, data, [*_TOP, *_TABLES])
     given = {name: _TOP[name].checked(f"{where}: {name}", data[name]) for name in _TOP if name in data}
@@ -107,15 +109,14 @@ def of_dictionary(data: Mapping, folder: Path | None = None) -> Specification:
         raise InputError(f"{where}: exchange and correlation are both given; one has to be searched: form = 'hole'.")
     if "y" in form.c and form.correlation == "factor":
         raise InputError(f"{where}: ingredient 'y' belongs to the form 'pbe' of correlation.")
-    if "command" in given:
-        given["command"] = tuple(given["command"])
     points = optional(text).checked(f"{where}: points", data.get("points"))
     return Specification(
         form,
         _demands(mapping.checked(f"{where}: conditions", data.get("conditions", {}))),
         points=None if points is None else (folder or Path()) / points,
+        command=tuple(command),
         **given,
-        **_shares(data, given),
+        **_shares(data, command),
     )
 
 
@@ -148,8 +149,10 @@ def _demands(table):
     return Demands.of(names, ends, whole(1, 10**8).checked("discover: boxes", table.get("boxes", 20_000)))
 
 
-def _shares(data, given):
+def _shares(data, command):
     if "proposers" not in data:
+        if command:
+            raise InputError("discover: propose_with= needs a share, as proposers = {command = 1}.")
         return {}
     table = mapping.checked("discover: proposers", data["proposers"])
     refuse_unknown("discover: proposers", table, PROPOSERS)
@@ -157,6 +160,9 @@ def _shares(data, given):
     shares = {name: kind.checked(f"discover: proposers {name}", value) for name, value in table.items()}
     if not sum(shares.values()) > 0:
         raise InputError("discover: proposers have no share; give one, as {evolution = 1}.")
-    if shares.get("command") and not given.get("command"):
-        raise InputError("discover: proposers.command has a share; command = [...] has to name the program.")
+    if bool(shares.get("command")) != bool(command):
+        raise InputError(
+            "discover: proposers.command has a share, and no program is given, or the reverse; a file names none: "
+            "propose_with=[...] (--propose-with)."
+        )
     return {"shares": shares}
