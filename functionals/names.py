@@ -364,19 +364,14 @@ def _combined(name):
     is_full = bool(_FULL.match(plain))
     found = _find(name, "xc")
     if found is None:
-        found, correlation = _find(name, "x"), _find(name, "c")
+        found, alone = _find(name, "x"), is_full or plain in _EXCHANGE_ALONE
+        correlation = None if found is not None and alone else _find(name, "c")  # which may need jax-xc
         if found is None and correlation is not None:
             raise FunctionalError(
                 f"{name!r} is correlation alone: write ',{name}' for it, or an exchange functional before the comma, "
                 f"as in 'b88,{name}'."
             )
-        alone = is_full or plain in _EXCHANGE_ALONE
-        if (
-            found is not None
-            and correlation is not None
-            and not alone
-            and all(term.kind == "x" for _, term in found.terms)
-        ):
+        if found is not None and correlation is not None and all(term.kind == "x" for _, term in found.terms):
             found = found + correlation
     found = _required(name, found)
     if not is_full and _PROMISE.search(found.name) and found.dispersion is None:

@@ -540,8 +540,9 @@ def test_polarisation_of_pople_sets_is_of_known_functions(name):
 
 @pytest.mark.parametrize("name", ["pbe2", "pbe-3", "tf"])
 def test_kinetic_energies_under_short_names_warn(name):
+    functional = get_functional(name)
     with pytest.warns(InputWarning, match="is a kinetic energy"):
-        warn_about_functional(name, get_functional(name), types.SimpleNamespace(moves=False))
+        warn_about_functional(name, functional, types.SimpleNamespace(moves=False))
 
 
 def test_exact_exchange_is_no_correlation():
