@@ -14,7 +14,8 @@ import subprocess
 import tempfile
 
 import measuring
-from scf import geometry, timed_alone
+from molecules import geometry
+from scf import timed_alone
 
 TOLERANCE = 1e-6  # hartree
 KEEP_ALL = {

@@ -20,9 +20,8 @@ from pathlib import Path
 
 import measuring
 import numpy as np
-from molecules import NAMES, atoms
+from molecules import NAMES, atoms, geometry
 from pyscf import dft, gto
-from scf import geometry
 
 import dftfd
 from dftfd.model.forces import nuclear_forces

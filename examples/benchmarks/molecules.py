@@ -2,7 +2,7 @@
 
 Water, benzene and C60 are built from bond lengths and symmetry; caffeine, aspirin and the alanine tripeptide (N-acetyl,
 N'-methylamide) are MMFF94 minima; chains of alanine are built from mean bond lengths and angles; taxol and valinomycin
-are read from data/large_molecules.
+are read from data/large_molecules. `geometry(name, ...)` is PySCF's molecule.
 """
 
 import itertools
@@ -10,6 +10,10 @@ import math
 from pathlib import Path
 
 import numpy as np
+from pyscf import gto
+
+PYSCF_MEMORY = 16_000
+"""MB that PySCF may use: enough to keep the fitting tensor of C60, which would go to disk by its default of 4,000."""
 
 LARGE = Path(__file__).parents[2] / "data" / "large_molecules"
 
@@ -216,3 +220,13 @@ def atoms(name: str):
     if name.startswith("alanine"):
         return alanine(int(name.removeprefix("alanine")))
     return _BUILT[name]() if name in _BUILT else _parsed(_LISTED[name])
+
+
+def geometry(molecule, basis="def2-svp", charge=0, pair=None):
+    """PySCF's molecule; that of a pair has its atoms displaced at random by 1e-3 bohr."""
+    mole = gto.M(atom=atoms(molecule), basis=basis, charge=charge, spin=charge % 2, verbose=0)
+    mole.max_memory = PYSCF_MEMORY
+    if pair is None:
+        return mole
+    displacement = np.random.default_rng(5 + pair).uniform(-1e-3, 1e-3, (mole.natm, 3))
+    return mole.set_geom_(mole.atom_coords() + displacement, unit="Bohr", inplace=False)

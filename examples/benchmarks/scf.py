@@ -18,15 +18,13 @@ import sys
 
 import measuring
 import numpy as np
-from molecules import NAMES, atoms
-from pyscf import dft, gto
+from molecules import NAMES, geometry
+from pyscf import dft
 
 import dftfd
 from dftfd.runtime.progress import Progress
 
 ENERGY_TOLERANCE = 1e-8  # hartree
-PYSCF_MEMORY = 16_000
-"""MB that PySCF may use: enough to keep the fitting tensor of C60, which would go to disk by its default of 4,000."""
 
 SUITES = {
     "small": (
@@ -46,16 +44,6 @@ SUITES = {
         {"molecule": "c60", "pairs": 3, "processes": True},
     ),
 }
-
-
-def geometry(molecule, basis="def2-svp", charge=0, pair=None):
-    """PySCF's molecule; the one of a pair is displaced."""
-    mole = gto.M(atom=atoms(molecule), basis=basis, charge=charge, spin=charge % 2, verbose=0)
-    mole.max_memory = PYSCF_MEMORY
-    if pair is None:
-        return mole
-    displacement = np.random.default_rng(5 + pair).uniform(-1e-3, 1e-3, (mole.natm, 3))
-    return mole.set_geom_(mole.atom_coords() + displacement, unit="Bohr", inplace=False)
 
 
 def pyscf_run(mole, xc, density_fit):

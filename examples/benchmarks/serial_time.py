@@ -16,8 +16,7 @@ import time
 from pathlib import Path
 
 import measuring
-from molecules import NAMES
-from scf import geometry
+from molecules import NAMES, geometry
 
 import dftfd
 

@@ -33,7 +33,7 @@ COUNTS = (1, 2)
 
 def measure(molecule, xc, basis):
     """Seconds of each stage, of the whole and of the gradient, and what the system took, of this process."""
-    from scf import geometry
+    from molecules import geometry
 
     import dftfd
     from dftfd.terms.on_grid import GridEnergy
@@ -87,7 +87,7 @@ def one_round(options):
 
 def in_turns(molecule, xc, basis, turns):
     """Median wall and processor seconds of one thread and of two, {what: {threads: (wall, processor)}}."""
-    from scf import geometry
+    from molecules import geometry
 
     import dftfd
     from dftfd.terms.coulomb_exchange import CoulombExchangeEnergy

@@ -1,163 +1,134 @@
 """Time of a whole SCF against Psi4 and against PySCF, at its defaults and tuned; calculations in turns.
 
     python examples/benchmarks/yardsticks.py --molecule benzene                    PBE, def2-SVP, fitted integrals
-    python examples/benchmarks/yardsticks.py --suite --save
+    python examples/benchmarks/yardsticks.py --gradient                            and the gradient of each
+    python examples/benchmarks/yardsticks.py --suite small --save
     python examples/benchmarks/yardsticks.py --codes psi4 --xc b3lyp               Psi4 alone
 
-Psi4 takes part where `psi4` is on the path. On Debian and Ubuntu: `apt install psi4 libopenblas0-openmp`; with the
-reference BLAS that comes with psi4 alone it is four times slower, and the comparison would be worth nothing. The same
-holds where another OpenBLAS stands first: `update-alternatives --config libblas.so.3-x86_64-linux-gnu` (and
-liblapack.so.3) has to say openblas-openmp.
+Psi4 takes part where `psi4` is on the path. On Debian and Ubuntu: `apt install psi4 libopenblas0-openmp`. Both programs
+run in processes of their own with the best BLAS kernels for the processor (`other_programs.py`), which each row names.
+A row with generic ones is refused.
 
-What is the same: geometries (those of scf.py, displaced in each round), basis, number of threads, energy threshold.
+What is the same: geometries (of molecules.py, displaced in each round), basis, number of threads, energy threshold.
 What is not, and what it costs in energy:
-  Psi4    its grid, shells of 170 directions, as many points as level 3 within 5 % (told in each row); its fitting
-          basis, def2-svp-jkfit for every functional, where dftfd and PySCF fit the Coulomb energy of pure functionals
-          in def2-universal-jfit: 1e-5 to 1e-4 hartree; VV10 on its grid of 50 shells of 146 directions.
+  Psi4    its grid, shells of 170 directions, as many points as level 3 within 5 % (told in each row), and no response
+          of the grid in its gradient; its fitting basis, that of the orbital basis for exchange (jkfit) for every
+          functional, where dftfd and PySCF fit the Coulomb energy of pure functionals in def2-universal-jfit: 1e-5 to
+          1e-4 hartree; VV10 on its grid of 50 shells of 146 directions.
   PySCF   at its defaults, three-centre integrals of pure functionals in every cycle, VV10 on level 3; tuned, with the
           fitting tensor kept in memory and VV10 on the same level as dftfd. Its energies have to agree to 1e-8 hartree
-          (1e-6 hartree per atom where VV10 is on another grid).
-Start-up is left out everywhere: Psi4's process first computes water.
+          (1e-6 hartree per atom where VV10 is on another grid). Gradients with the response of the grid, as dftfd's.
+Start-up is left out everywhere: each process first computes water.
 """
 
 import argparse
 import gc
-import json
 import os
 import shutil
-import subprocess
-import tempfile
-from pathlib import Path
 
 import measuring
 import numpy as np
-from pyscf import dft
-from scf import dftfd_run, geometry, pyscf_run
+import other_programs
+from molecules import geometry
 
+import dftfd
 from dftfd.grids.molecular import grid_size
+from dftfd.model.forces import nuclear_forces
+from dftfd.runtime.progress import Progress
 
 THREADS = os.environ.get("OMP_NUM_THREADS", "2")
-CLOCK = measuring.CLOCKS["wall"]
-SUITE = (
-    {"molecule": "water"},
-    {"molecule": "benzene"},
-    {"molecule": "caffeine"},
-    {"molecule": "caffeine", "xc": "b3lyp"},
-    {"molecule": "benzene", "xc": "wb97m-v", "codes": ("psi4",), "rounds": 3},
-)
+SUITES = {
+    "small": (
+        {"molecule": "benzene"},
+        {"molecule": "caffeine"},
+        {"molecule": "caffeine", "xc": "b3lyp"},
+        {"molecule": "benzene", "xc": "wb97m-v", "codes": ("psi4",), "rounds": 3},
+    ),
+    "triple": tuple(
+        {
+            "molecule": molecule,
+            "xc": xc,
+            "basis": "def2-tzvp",
+            "codes": ("psi4", "tuned"),
+            "rounds": 3,
+            "gradient": True,
+        }
+        for molecule in ("benzene", "caffeine")
+        for xc in ("pbe", "b3lyp", "r2scan", "wb97x-v")
+    ),
+}
 NONLOCAL = ("-v",)  # endings of functionals with VV10
-NLC_LEVEL = 1
-DIRECTIONS, KEPT = 170, 0.978
-"""Of a shell in Psi4's grid, and the share of its points that have a weight worth keeping."""
-
-PSI4_INPUT = """
-import json, time
-memory 8 GB
-set {{ basis {basis}
- scf_type df
- e_convergence 1e-9
- d_convergence 1e-6
- dft_radial_points {shells}
- dft_spherical_points 170
-}}
-molecule warm {{
-O 0 0 0.1173
-H 0 0.7572 -0.4692
-H 0 -0.7572 -0.4692
-}}
-energy("{xc}")
-molecule asked {{
-{charge} {multiplicity}
-{atoms}
-units bohr
-no_com
-no_reorient
-symmetry c1
-}}
-begun = time.perf_counter()
-found = energy("{xc}")
-with open("found.json", "w") as file:
-    json.dump({{"seconds": time.perf_counter() - begun, "energy": found}}, file)
-"""
 
 
-def psi4_run(mole, case):
-    """Energy, seconds and grid points of Psi4, in a process of its own."""
-    atoms = "\n".join(
-        f"{mole.atom_pure_symbol(i)} " + " ".join(f"{x:.12f}" for x in mole.atom_coord(i)) for i in range(mole.natm)
-    )
-    settings = {"basis": case["basis"], "xc": case["xc"], "charge": mole.charge, "multiplicity": mole.spin + 1}
-    level_3 = grid_size(mole.atom_charges(), 3)
-    settings["shells"] = round(level_3 / (KEPT * DIRECTIONS * mole.natm))
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "input.dat").write_text(PSI4_INPUT.format(atoms=atoms, **settings))
-        run = subprocess.run(["psi4", "-n", THREADS, "input.dat", "output.dat"], cwd=folder, capture_output=True)
-        output = Path(folder, "output.dat").read_text()
-        if run.returncode:
-            raise SystemExit(f"psi4: {run.stderr.decode()[-500:]} {output[-1500:]}")
-        points = [int(line.split("=")[1]) for line in output.splitlines() if "Total Points" in line]
-        return json.loads(Path(folder, "found.json").read_text()) | {"points": [points[-1], level_3]}
-
-
-def tuned_run(mole, xc, density_fit):
-    """PySCF with its fitting tensor built once, and VV10 on the level of dftfd's default."""
-    solver = (dft.UKS if mole.spin else dft.RKS)(mole, xc=xc).density_fit()
-    solver.conv_tol, solver.nlcgrids.level = 1e-9, NLC_LEVEL
-    solver.grids.build(with_non0tab=True)
-    solver.with_df.build()
-    solver.kernel()
-    return {"energy": solver.e_tot}
-
-
-def timed(code, case, number):
-    """One calculation: energy and seconds."""
-    mole = geometry(case["molecule"], case["basis"], 0, number)
-    if code == "psi4":
-        return psi4_run(mole, case)
+def dftfd_run(mole, xc, gradient):
+    """Energy, and seconds of the SCF and of the gradient."""
     gc.collect()
-    run = {"dftfd": dftfd_run, "pyscf": pyscf_run, "tuned": tuned_run}[code]
-    duration, found = measuring.seconds(lambda: run(mole, case["xc"], True), CLOCK)
-    return {"energy": float(found["energy"]), "seconds": duration}
+    options = {"xc": xc, "conv_tol": 1e-9, "progress": Progress()}
+    seconds, found = {}, None
+    seconds["scf"], found = measuring.seconds(lambda: dftfd.run_scf(dftfd.molecule(mole), **options))
+    if gradient:
+        seconds["gradient"], _ = measuring.seconds(lambda: nuclear_forces(found))
+    return {"energy": float(found.energy), "seconds": seconds}
 
 
-def measure(molecule, xc="pbe", basis="def2-svp", codes=("psi4", "pyscf", "tuned"), rounds=5):
+def measure(molecule, xc="pbe", basis="def2-svp", codes=("psi4", "pyscf", "tuned"), rounds=5, gradient=False):
     """One row of results: seconds, ratios and energy differences of each code to dftfd."""
     case = {"molecule": molecule, "basis": basis, "xc": xc}
     codes = [code for code in codes if code != "psi4" or shutil.which("psi4")]
+    pyscf = other_programs.PySCF() if {"pyscf", "tuned"} & set(codes) else None
+
+    def timed(code, name, number):
+        mole = geometry(name, basis, 0, number)
+        if code == "dftfd":
+            return dftfd_run(mole, xc, gradient)
+        if code == "psi4":
+            return other_programs.psi4(mole, xc, basis, grid_size(mole.atom_charges(), 3), gradient)
+        order = {"molecule": name, "xc": xc, "basis": basis, "pair": number, "gradient": gradient}
+        return pyscf.run(**order, tuned=code == "tuned")
+
     for code in ("dftfd", *codes):  # compiled programs and libraries
         if code != "psi4":
-            timed(code, case | {"molecule": molecule if code == "dftfd" else "water"}, None)
-    found = [{code: timed(code, case, number) for code in (*codes, "dftfd")} for number in range(rounds)]
-    column = lambda code, key: np.array([row[code][key] for row in found])
-    row = case | {"threads": THREADS, "dftfd_seconds": column("dftfd", "seconds").tolist()}
+            timed(code, molecule if code == "dftfd" else "water", None)
+    found = [{code: timed(code, molecule, number) for code in (*codes, "dftfd")} for number in range(rounds)]
+    if pyscf:
+        pyscf.close()
+    row = case | {"threads": THREADS, "kernels_asked_for": other_programs.best_kernels()}
+    parts = ("scf", "gradient") if gradient else ("scf",)
+    column = lambda code, part: np.array([entry[code]["seconds"][part] for entry in found])
+    energies = lambda code: np.array([entry[code]["energy"] for entry in found])
+    row["dftfd"] = {part: column("dftfd", part).tolist() for part in parts}
     for code in codes:
-        ratios = column(code, "seconds") / column("dftfd", "seconds")
-        error = np.abs(column(code, "energy") - column("dftfd", "energy")).max()
+        error = float(np.abs(energies(code) - energies("dftfd")).max())
         per_atom = geometry(molecule).natm if xc.endswith(NONLOCAL) else 0
         if code != "psi4" and error > 1e-8 + 1e-6 * per_atom:
             raise SystemExit(f"{molecule} {xc}: {code} differs by {error:.1e} hartree")
-        row[code] = {
-            "seconds": column(code, "seconds").tolist(),
-            "ratio": round(float(np.median(ratios)), 2),
-            "ratio_range": [round(float(ratios.min()), 2), round(float(ratios.max()), 2)],
-            "energy_difference": float(error),
-        }
+        row[code] = {"energy_difference": error, "blas": found[0][code]["blas"]}
+        for part in parts:
+            ratios = column(code, part) / column("dftfd", part)
+            row[code][part] = {
+                "seconds": column(code, part).tolist(),
+                "ratio": round(float(np.median(ratios)), 2),
+                "ratio_range": [round(float(ratios.min()), 2), round(float(ratios.max()), 2)],
+            }
     if "psi4" in codes:
-        row["psi4"]["points"] = found[0]["psi4"]["points"]
+        row["psi4"]["points"] = [found[0]["psi4"]["points"], grid_size(geometry(molecule).atom_charges(), 3)]
     return row
 
 
 def report(row):
-    """One line per code."""
-    ours = np.median(row["dftfd_seconds"])
-    lines = [f"{row['molecule']} {row['xc']} {row['basis']}: dftfd {ours:.2f} s"]
+    """A line for each code and part."""
+    ours = ", ".join(f"{part} {np.median(seconds):.2f} s" for part, seconds in row["dftfd"].items())
+    lines = [f"{row['molecule']} {row['xc']} {row['basis']}: dftfd {ours}"]
     for code in ("psi4", "pyscf", "tuned"):
-        if code in row:
-            r = row[code]
+        for part in row["dftfd"] if code in row else ():
+            r = row[code][part]
             low, high = r["ratio_range"]
-            points = f", points {r['points']}" if r.get("points") else ""
-            words = f"{np.median(r['seconds']):.2f} s, ratio {r['ratio']} ({low} to {high})"
-            lines.append(f"    {code:6s} {words}, dE {r['energy_difference']:.1e}{points}")
+            words = f"{part} {np.median(r['seconds']):.2f} s, ratio {r['ratio']} ({low} to {high})"
+            lines.append(f"    {code:6s} {words}")
+        if code in row:
+            points = f", points {row[code]['points']}" if "points" in row[code] else ""
+            used = ", ".join(f"{b['library']} {b['kernels']} x {b['threads']}" for b in row[code]["blas"])
+            lines.append(f"           dE {row[code]['energy_difference']:.1e}{points}; {used}")
     return "\n".join(lines)
 
 
@@ -168,12 +139,13 @@ def main():
     parser.add_argument("--basis", default="def2-svp")
     parser.add_argument("--codes", default="psi4,pyscf,tuned", help="those to compare with, between commas")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--suite", action="store_true", help="the cases of the table")
+    parser.add_argument("--gradient", action="store_true", help="time the gradient, too")
+    parser.add_argument("--suite", choices=SUITES, help="the cases of a table")
     parser.add_argument("--save", action="store_true", help="append to data/benchmarks/yardsticks.json")
     options = parser.parse_args()
-    single = {"molecule": options.molecule, "xc": options.xc, "basis": options.basis}
+    single = {"molecule": options.molecule, "xc": options.xc, "basis": options.basis, "gradient": options.gradient}
     single |= {"codes": tuple(options.codes.split(",")), "rounds": options.rounds}
-    for case in SUITE if options.suite else (single,):
+    for case in SUITES[options.suite] if options.suite else (single,):
         row = measure(**case)
         print(report(row), flush=True)
         if options.save:
