@@ -24,7 +24,7 @@ COLUMNS = 80
 COMMANDS = (
     "run gradient optimize frequencies reaction reaction-path view scan interaction excitations polarizability fit "
     "list check audit audit-code read show prove export workbench oracle completion cache doctor benchmark passport "
-    "invert get-libxc"
+    "invert get-libxc discover"
 ).split()
 HELIUM = "He 0 0 0;"
 END = "\0"

@@ -438,9 +438,9 @@ def discover(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,
     debug: Debug = False,
 ):
-    """Search for functionals that fit reaction energies and obey proved conditions.
+    """Search for functionals that obey proved conditions.
 
-    Formulas are proposed, fitted on fixed densities, and proved or refuted.
+    Formulas are proposed, fitted to reaction energies on fixed densities, and proved or refuted.
     """
     from dftfd.batch.cluster import cluster_client
     from dftfd.discovery.running import discover as search
