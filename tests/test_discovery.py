@@ -267,13 +267,23 @@ def test_slopes_of_cuts_are_differences():
         assert np.allclose(G[:, k], (ends[0] - ends[1]) / (2 * h), atol=1e-7)
 
 
+def test_where_a_formula_has_no_value_conditions_do_not_hold():
+    """ln(1 + beta/gamma t^2 (1 + h)) has none where h is far below -1: neither cuts nor samples pass over it."""
+    form, demands = Form("", "pbe", (), ("t2",)), Demands.of(["ec_nonpositive"], {})
+    worse = Candidate(None, parsed("-50.0*t2"))
+    cuts = [Cut("ec_nonpositive", (1.0, 2.0, 1.0, 0.0))]
+    g, G = values_of_cuts(form, worse, cuts, slopes=True)
+    assert g == [-1.0] and G == [[0.0]] and values_of_cuts(form, worse, cuts) == [-1.0]
+    assert Sampled(form, demands, 100, 0).worst(worse)[0] == -np.inf
+
+
 def test_a_needle_passes_sampling_and_is_refuted_by_proof():
-    """F_x < 0 within 1e-3 of s = 2: 10,000 random points in s and alpha may pass it, the prover does not."""
+    """F_x < 0 within 1e-5 of s = 2: 10,000 random points pass it, the prover does not."""
     form = Form("hole", "", ("s2",))
     demands = Demands.of(["ex_nonpositive"], {})
-    needle = Candidate(parsed("-1.2*exp(-100000.0*(s2*s2 + 16 - 8*s2))*s2*0.25*1.0"))
+    needle = Candidate(parsed("-1.2*exp(-1000000000.0*(s2*s2 + 16 - 8*s2))*s2*0.25*1.0"))
     assert needle.c is None and not is_valid(needle.x, ("s2",))  # s2^2 - 8 s2 + 16 >= 0 is not seen by structure
-    assert Sampled(form, demands, 10_000, 0).worst(Candidate(parsed("0.8*u(0.3*s2)"))) is None
+    assert Sampled(form, demands, 10_000, 0).worst(needle) is None
     proof = proof_of(form, needle, "ex_nonpositive", demands)
     assert proof.outcome == "violated", proof
     assert abs(cut_of(proof).point[1] - 2.0) < 1e-2
@@ -513,6 +523,7 @@ def test_the_command_writes_a_folder_that_runs(tmp_path, capsys):
         ({"proposers": {"command": 1}}, "propose_with"),
         ({"proposers": {"command": 1}, "command": ["rm", "x"]}, "command"),  # no file names a program
         ({"proposers": {"luck": 1}}, "luck"),
+        ({"correlation": {"ingredients": ["t2", "z2"]}, "conditions": {"prove": ["ec_nonpositive"]}}, "range of zeta"),
         ({"seed": "x"}, "seed"),
     ],
 )

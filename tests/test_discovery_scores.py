@@ -14,6 +14,7 @@ from dftfd.discovery import compression, scores
 from dftfd.discovery.ingredients import Ingredients, ingredients_of_orbitals
 from dftfd.discovery.points import TrainingPoints, count_look
 from dftfd.errors import DamagedFileError, FileError, InputError
+from dftfd.functionals.common import C_F, C_X, FERMI
 from dftfd.functionals.registry import get_functional
 from dftfd.grids.molecular import molecular_grid
 from dftfd.libcint.mole import HARTREE_IN_KCAL
@@ -40,16 +41,16 @@ def enhancement(xc, s2, alpha):
     sigma = 4 * (3 * np.pi**2) ** (2 / 3) * s2
     rows = np.stack([np.ones_like(s2), sigma, 0 * s2, sigma / 8 + unit * alpha])
     (e,) = pointwise_kernel(get_functional(xc), 1)(rows, 0)
-    return e[0] / compression.C_X
+    return e[0] / C_X
 
 
 def correlation(xc, rs, zeta, s2, alpha):
     """eps_c of a functional of n, zeta and the total gradient and tau, shared by the spins as the density."""
     n = 3 / (4 * np.pi * rs**3)
     up, down = (1 + zeta) / 2, (1 - zeta) / 2
-    sigma = compression.C_S * s2 * n ** (8 / 3)
+    sigma = 4 * FERMI ** (2 / 3) * s2 * n ** (8 / 3)
     d_s = 0.5 * ((1 + zeta) ** (5 / 3) + (1 - zeta) ** (5 / 3))
-    tau = sigma / (8 * n) + compression.C_F * n ** (5 / 3) * d_s * alpha
+    tau = sigma / (8 * n) + C_F * n ** (5 / 3) * d_s * alpha
     rows = [up * n, down * n, up**2 * sigma, up * down * sigma, down**2 * sigma, 0 * n, 0 * n, up * tau, down * tau]
     (e,) = pointwise_kernel(get_functional(xc), 2)(np.stack(rows), 0)
     return e[0] / n
@@ -208,3 +209,19 @@ def test_a_benchmark_set_is_scored_without_the_reactions_of_the_training(tmp_pat
     )
     assert found["lda,vwn"].names == ("mine/b",) and abs(found["lda,vwn"].mean_absolute) < 1.0
     assert '"what": "the set mine"' in (tmp_path / "looks").read_text()
+
+
+@pytest.mark.slow  # SCFs of four species
+def test_self_consistent_scores_are_differences_of_energies():
+    """Two reactions of the fewest points, against energies of runs of their own."""
+    found = scores.score_self_consistent("pbe", POINTS.of("validation"), 2, basis="sto-3g", grid_level=1)["pbe"]
+    apart = scores.benchmark_set_of(found.names)
+    assert len(found.names) == 2 and found.n_missing == 0
+    options = {"xc": "pbe", "grid_level": 1}
+    for reaction, error in zip(apart.reactions, found.errors, strict=True):
+        total = 0.0
+        for name, count in reaction.stoichiometry:
+            one = apart.species[name]
+            mole = dftfd.molecule(one.atoms, "sto-3g", charge=one.charge, spin=one.spin)
+            total += count * dftfd.run_scf(mole, **options).energy * HARTREE_IN_KCAL
+        assert abs(total - reaction.reference - error) < 1e-3, reaction.name

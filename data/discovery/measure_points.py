@@ -14,6 +14,7 @@ from make_densities import whole_set
 
 from dftfd.discovery import compression
 from dftfd.discovery.ingredients import Ingredients
+from dftfd.functionals.common import C_F, C_X, FERMI
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.mole import HARTREE_IN_KCAL
 from dftfd.xc.pointwise import pointwise_kernel
@@ -36,15 +37,15 @@ def energy(xc, measure):
     v = measure.variables
     if len(v) == 2:
         s2, alpha = v
-        n, zeta, weights = np.ones_like(s2), np.zeros_like(s2), measure.weights / compression.C_X
+        n, zeta, weights = np.ones_like(s2), np.zeros_like(s2), measure.weights / C_X
     else:
         r_s, zeta, s2, alpha = v
         n = 3 / (4 * np.pi * r_s**3)
         weights = measure.weights / n
     a, b = (1 + zeta) / 2, (1 - zeta) / 2
-    sigma = compression.C_S * s2 * n ** (8 / 3)
+    sigma = 4 * FERMI ** (2 / 3) * s2 * n ** (8 / 3)
     d_s = 0.5 * ((1 + zeta) ** (5 / 3) + (1 - zeta) ** (5 / 3))
-    tau = sigma / (8 * n) + compression.C_F * n ** (5 / 3) * d_s * alpha
+    tau = sigma / (8 * n) + C_F * n ** (5 / 3) * d_s * alpha
     rows = np.stack([a * n, b * n, a * a * sigma, a * b * sigma, b * b * sigma, 0 * n, 0 * n, a * tau, b * tau])
     (e,) = pointwise_kernel(get_functional(xc), 2)(rows, 0, compiled=False)
     return float(weights @ e[0])

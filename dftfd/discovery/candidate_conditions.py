@@ -17,6 +17,7 @@ from dftfd.discovery.forms import (
     Candidate,
     Form,
     Gas,
+    along_rs,
     as_functional,
     exchange_ingredients,
     native_correlation,
@@ -33,6 +34,9 @@ MOST_CUTS = 24
 
 TOLERANCE = 1e-10
 """A left side below minus this counts as negative in double precision; proofs have none."""
+
+NO_VALUE = -1.0
+"""Left side that a cut counts with where a formula has no finite value: the condition does not hold there."""
 
 _STEP = 1e-30
 
@@ -126,7 +130,7 @@ class AtPoints:
         if "c" in self.form.parts:
             gas: Any = Gas.of(rs, zeta, s * s, alpha, series=True)
         elif self.form.correlation:
-            gas = _differences(lambda r: native_correlation(self.form.correlation, r, zeta, s * s, alpha), rs)
+            gas = along_rs(lambda r: native_correlation(self.form.correlation, r, zeta, s * s, alpha), rs)
         else:
             gas = Series(0.0)
         return Series(rs, rs, 0.5 * rs), gas
@@ -152,28 +156,20 @@ class AtPoints:
         return total if np.any(zeta) else 2 * total
 
 
-def _differences(f, rs, h=1e-3) -> Series:
-    """Series along ln r_s by differences."""
-    m2, m1, p1, p2 = (f(rs * math.exp(k * h)) for k in (-2, -1, 1, 2))
-    middle = f(rs)
-    first = (8 * (p1 - m1) - (p2 - m2)) / (12 * h)
-    return Series(middle, first, (16 * (p1 + m1) - (p2 + m2) - 30 * middle) / (24 * h * h))
-
-
 def values_of_cuts(form: Form, candidate: Candidate, cuts: Sequence[Cut], slopes: bool = False) -> Any:
     """Left sides (cut,); with `slopes` also their derivatives (cut, parameter), by complex steps."""
     p = candidate.parameters
     g, G = np.zeros(len(cuts)), np.zeros((len(cuts), len(p)))
     with np.errstate(all="ignore"):
         for condition, (rows, at) in _by_condition(form, tuple(cuts)).items():
+            g[rows] = at.left_side(condition, candidate)  # of real numbers: complex ones have logarithms everywhere
             if slopes and len(p):
                 values = list((p[:, None] + 1j * _STEP * np.eye(len(p)))[:, :, None])
                 found = np.broadcast_to(at.left_side(condition, candidate, values), (len(p), len(rows)))
-                g[rows], G[rows] = found[0].real, found.imag.T / _STEP
-            else:
-                g[rows] = at.left_side(condition, candidate)
-    g = np.nan_to_num(g, nan=-1.0, posinf=0.0, neginf=-10.0)
-    return (g, np.nan_to_num(G)) if slopes else g
+                G[rows] = found.imag.T / _STEP
+    has_value = np.isfinite(g) & np.isfinite(G).all(axis=1)
+    g, G = np.where(has_value, g, NO_VALUE), np.where(has_value[:, None], G, 0.0)
+    return (g, G) if slopes else g
 
 
 _kept: dict = {}
@@ -206,9 +202,8 @@ class Sampled:
         found: tuple[float, Cut] | None = None
         with np.errstate(all="ignore"):
             for name in self.names:
-                g = np.broadcast_to(
-                    np.nan_to_num(self._at.left_side(name, candidate), nan=-np.inf), self.points[0].shape
-                )
+                g = np.broadcast_to(self._at.left_side(name, candidate), self.points[0].shape)
+                g = np.where(np.isnan(g), -np.inf, g)  # no value: the condition does not hold there
                 k = int(np.argmin(g))
                 if g[k] < -TOLERANCE and (found is None or g[k] < found[0]):
                     found = float(g[k]), Cut(name, tuple(map(float, self.points[:, k])))

@@ -28,6 +28,9 @@ STEEPNESS, MARGIN = 1000.0, 2e-3
 HOPELESS = 1e5
 """Root mean square error [kcal/mol] at the start of a fit above which it is not tried."""
 
+WORTHLESS = 1e6
+"""Residual [kcal/mol] of a reaction or a cut for which the formula has no value."""
+
 LARGEST_C, LOG_P = 50.0, (-9.0, 9.0)
 """Bounds of a parameter's size, and of the logarithm of a positive one."""
 
@@ -203,7 +206,7 @@ class Fitter:
                     inside = g >= MARGIN
                     r.append(np.where(inside, 0.0, weight * STEEPNESS * (MARGIN - g)))
                     D.append(np.where(inside[:, None], 0.0, -weight * STEEPNESS * G * chain))
-                known[key] = _bounded(np.concatenate(r), 1e6), _bounded(np.vstack(D), 1e9)
+                known[key] = _penalised(np.concatenate(r), np.vstack(D))
             return known[key]
 
         lo, hi = np.where(is_p, LOG_P[0], -LARGEST_C), np.where(is_p, LOG_P[1], LARGEST_C)
@@ -233,9 +236,10 @@ class Fitter:
         return Fitted(candidate, loss if np.isfinite(loss) else np.inf, error)
 
 
-def _bounded(x, largest):
-    """Numbers that squares of do not overflow."""
-    return np.clip(np.nan_to_num(x, nan=largest, posinf=largest, neginf=-largest), -largest, largest)
+def _penalised(r, D):
+    """Residuals and their derivatives, where those without a value, or above WORTHLESS, count WORTHLESS."""
+    usable = (np.abs(r) < WORTHLESS) & np.isfinite(D).all(axis=1)
+    return np.where(usable, r, WORTHLESS), np.where(usable[:, None], D, 0.0)
 
 
 def _coded(p, is_p):

@@ -22,10 +22,7 @@ import numpy as np
 from numpy.polynomial.chebyshev import chebvander
 
 from dftfd.discovery.ingredients import Ingredients
-
-C_X = -0.75 * (3.0 / np.pi) ** (1 / 3)
-C_S = 4.0 * (3.0 * np.pi**2) ** (2 / 3)
-C_F = 0.3 * (3.0 * np.pi**2) ** (2 / 3)
+from dftfd.functionals.common import C_F, C_X, FERMI
 
 X_DEGREES, C_DEGREES = (18, 30), (8, 3, 8, 12)
 """Degrees in (x, y) and in (r, zeta^2, x, y); of a product the parts of each degree sum to at most 1."""
@@ -72,7 +69,7 @@ def correlation_measure(density: Ingredients) -> Measure:
 
 
 def _semilocal(n, sigma, tau, d_s):
-    s2 = sigma / (C_S * n ** (8 / 3))
+    s2 = sigma / (4 * FERMI ** (2 / 3) * n ** (8 / 3))
     return np.stack([s2, np.maximum(0.0, (tau - sigma / (8 * n)) / (C_F * n ** (5 / 3) * d_s))])
 
 

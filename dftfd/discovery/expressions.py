@@ -454,18 +454,6 @@ def _as_sum(parts):
     return ("n", 0.0) if not terms else terms[0] if len(terms) == 1 else ("+", *terms)
 
 
-_RNG = np.random.default_rng(11)
-_SAMPLE = {name: 3 * _RNG.random(24) ** 2 for name in INGREDIENTS}
-_SAMPLE |= {name: 2 * _RNG.random(24) - 1 for name in ("d", "w")}
-
-
-def fingerprint(tree: Tree | None) -> np.ndarray:
-    """Values at 24 fixed arguments, with ingredients as if they were independent."""
-    if tree is None:
-        return np.zeros(24)
-    return np.broadcast_to(at_points(tree, _SAMPLE), (24,))
-
-
 # ---- as text.
 
 

@@ -22,7 +22,9 @@ from dftfd.errors import InputError, shown
 from dftfd.functionals import pw92
 from dftfd.functionals.base import Functional
 from dftfd.functionals.common import (
+    C_F,
     C_X,
+    FERMI,
     polarisation,
     reduced_gradient_squared,
     slater_exchange,
@@ -162,13 +164,10 @@ class Gas:
         d_s = 0.5 * (up * np.cbrt(up) ** 2 + down * np.cbrt(down) ** 2)
         t = alpha + 5 / 3 * s2 / d_s
         t2 = math.pi / 4 * _KF * s2 / (rs * phi * phi)
-        eps, phi3 = pw92_energy(rs, zeta), phi**3
+        of_uniform_gas = lambda rs: native_correlation("lda_c_pw_mod", rs, zeta, 0 * rs, 0 * rs)
+        eps, phi3 = along_rs(of_uniform_gas, rs) if series else of_uniform_gas(rs), phi**3
         if series:
-            h = 1e-3
-            values = [pw92_energy(rs * math.exp(k * h), zeta) for k in (-2, -1, 1, 2)]
-            first = (8 * (values[2] - values[1]) - (values[3] - values[0])) / (12 * h)
-            second = (16 * (values[2] + values[1]) - (values[3] + values[0]) - 30 * eps) / (24 * h * h)
-            eps, rs, t2 = Series(eps, first, second), Series(rs, rs, 0.5 * rs), Series(t2, -t2, 0.5 * t2)
+            rs, t2 = Series(rs, rs, 0.5 * rs), Series(t2, -t2, 0.5 * t2)
         at = {"s2": s2, "alpha": alpha, "d": (1 - alpha) / (1 + alpha), "w": (1 - t) / (1 + t), "z2": zeta * zeta}
         gas = cls(at | {"rs": rs, "t2": t2}, eps, phi3, t2 * (BETA / GAMMA))
         at_y = gas.bt2 * _inverse_expm1(eps * (-1 / (GAMMA * phi3)))
@@ -200,29 +199,18 @@ def _inverse_expm1(x):
     return x.of(f, f1, lambda x: -f1(x) * (1 + 2 * f(x))) if _is(x) else f(x)
 
 
-def pw92_energy(rs, zeta):
-    """eps_c^PW92(r_s, zeta) [hartree] of arrays."""
-    e0, e1, minus_alpha = (_pw92(rs, A, row) for A, row in _ROWS)
-    f = (np.cbrt(1 + zeta) ** 4 + np.cbrt(np.maximum(1 - zeta, 0)) ** 4 - 2) / (2 ** (4 / 3) - 2)
-    z4 = zeta**4
-    return e0 - minus_alpha * f * (1 - z4) / pw92.LONG.fz20 + (e1 - e0) * f * z4
-
-
-_ROWS = [(fit.keywords["A"], {k: v for k, v in fit.keywords.items() if k != "A"}) for fit in pw92.fits()]
-
-
-def _pw92(rs, A, row):
-    x = np.sqrt(rs)
-    q = 2 * A * (x * (row["beta1"] + x * (row["beta2"] + x * (row["beta3"] + x * row["beta4"]))))
-    return -2 * A * (1 + row["alpha1"] * rs) * np.log1p(1 / q)
+def along_rs(energy, rs, h=1e-3) -> Series:
+    """Taylor series along ln r_s of energy(r_s) (point,), by five-point differences."""
+    m2, m1, p1, p2 = (energy(rs * math.exp(k * h)) for k in (-2, -1, 1, 2))
+    middle = energy(rs)
+    first = (8 * (p1 - m1) - (p2 - m2)) / (12 * h)
+    return Series(middle, first, (16 * (p1 + m1) - (p2 + m2) - 30 * middle) / (24 * h * h))
 
 
 def native_exchange(name: str, s2, alpha) -> np.ndarray:
     """F_x (point,) of a registered exchange functional without polarisation."""
-    n = 1.0
-    rows = np.array([np.full_like(s2, n), 4 * (3 * math.pi**2) ** (2 / 3) * s2, 0 * s2, 0 * s2])
-    unit = 0.3 * (3 * math.pi**2) ** (2 / 3)
-    rows[3] = unit * alpha + rows[1] / 8
+    sigma = 4 * FERMI ** (2 / 3) * s2  # at n = 1
+    rows = np.array([np.ones_like(s2), sigma, 0 * s2, C_F * alpha + sigma / 8])
     (e,) = pointwise_kernel(_part(name, "x"), 1)(rows, 0, compiled=False)
     return np.asarray(e[0]) / C_X
 
@@ -231,9 +219,9 @@ def native_correlation(name: str, rs, zeta, s2, alpha) -> np.ndarray:
     """eps_c (point,) [hartree] of a registered correlation functional whose spins share gradient and tau as density."""
     n = 3 / (4 * math.pi * rs**3)
     shares = np.array([1 + zeta, 1 - zeta]) / 2
-    sigma = 4 * (3 * math.pi**2) ** (2 / 3) * s2 * n ** (8 / 3)
+    sigma = 4 * FERMI ** (2 / 3) * s2 * n ** (8 / 3)
     d_s = 0.5 * ((1 + zeta) ** (5 / 3) + (1 - zeta) ** (5 / 3))
-    tau = 0.3 * (3 * math.pi**2) ** (2 / 3) * n ** (5 / 3) * alpha * d_s + sigma / (8 * n)
+    tau = C_F * n ** (5 / 3) * alpha * d_s + sigma / (8 * n)
     pairs = np.array([shares[0] ** 2, shares[0] * shares[1], shares[1] ** 2]) * sigma
     rows = np.concatenate([shares * n, pairs, 0 * shares, shares * tau])
     (e,) = pointwise_kernel(_part(name, "c"), 2)(rows, 0, compiled=False)
@@ -295,20 +283,18 @@ def as_functional(form: Form, candidate: Candidate, name: str = "found", only: s
 
 
 def _own(form, part, tree, name):
-    exchange = lambda n, tau=None: (
-        slater_exchange(n)
-        * (1 + _hole(tree, {"s2": reduced_gradient_squared(n)} | ({} if tau is None else _kinetic(n, tau, 1.0))))
-    )
-    correlation = lambda rho, tau=None: _correlation(form, tree, rho, tau)
-    if part == "x":
-        code = spin_scaled(_with_tau(exchange) if _uses_tau(tree) else lambda n: exchange(n))
+    """The term of a hole; formulas name the ingredients that they take, so one with tau is another function."""
+    if part == "c":
+        code = lambda rho: _correlation(form, tree, rho, None)
+        with_tau = lambda rho, tau: _correlation(form, tree, rho, tau)
     else:
-        code = (lambda rho, tau: correlation(rho, tau)) if _uses_tau(tree) else (lambda rho: correlation(rho))
-    return term(name)(code)
+        code = spin_scaled(lambda n: _exchange(tree, n, {}))
+        with_tau = spin_scaled(lambda n, tau: _exchange(tree, n, _kinetic(n, tau, 1.0)))
+    return term(name)(with_tau if _uses_tau(tree) else code)
 
 
-def _with_tau(exchange):
-    return lambda n, tau: exchange(n, tau)
+def _exchange(tree, n, kinetic):
+    return slater_exchange(n) * (1 + _hole(tree, {"s2": reduced_gradient_squared(n)} | kinetic))
 
 
 def _correlation(form, tree, rho, tau):

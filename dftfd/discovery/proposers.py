@@ -303,8 +303,9 @@ class Growth:
         part = self._problem.form.parts[rng.integers(len(self._problem.form.parts))]
         weight = self._problem.weight[:, None]
         errors, J = self._problem.with_slopes(parent)
-        A = np.nan_to_num(weight * self._columns(part, parent))
-        r, J = np.nan_to_num(weight[:, 0] * errors), np.nan_to_num(weight * J)
+        A, r, J = weight * self._columns(part, parent), weight[:, 0] * errors, weight * J
+        if not all(np.isfinite(x).all() for x in (A, r, J)):
+            return parent, "growth"  # known, and left out
         if J.shape[1]:
             Q, _ = np.linalg.qr(J)
             A, r = A - Q @ (Q.T @ A), r - Q @ (Q.T @ r)

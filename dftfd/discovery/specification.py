@@ -110,9 +110,15 @@ def of_dictionary(data: Mapping, folder: Path | None = None, command: Sequence[s
     if "y" in form.c and form.correlation == "factor":
         raise InputError(f"{where}: ingredient 'y' belongs to the form 'pbe' of correlation.")
     points = optional(text).checked(f"{where}: points", data.get("points"))
+    demands = _demands(mapping.checked(f"{where}: conditions", data.get("conditions", {})))
+    if demands.names and "c" in form.parts and "z2" in form.c and demands.domain["zeta"] == (0.0, 0.0):
+        raise InputError(
+            f"{where}: the conditions' domain has zeta = 0 alone, where every term in z2 vanishes, so they would say "
+            "nothing of it: give conditions.domain a range of zeta, as zeta = [0, 0.9], or leave z2 out."
+        )
     return Specification(
         form,
-        _demands(mapping.checked(f"{where}: conditions", data.get("conditions", {}))),
+        demands,
         points=None if points is None else (folder or Path()) / points,
         command=tuple(command),
         **given,

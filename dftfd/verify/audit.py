@@ -1,4 +1,4 @@
-"""Auditor of functionals: are the derivatives that somebody's code returns those of its own energy?
+"""Auditor of functionals: are the derivatives that a code returns those of its energy?
 
 Every derivative of order k, of ours, of libxc or of a function written for PySCF, is compared with differences of the
 same code's derivatives of order k - 1, extrapolated so that a relative error of 1e-6 shows, and, where a functional of
@@ -512,7 +512,7 @@ class LibxcSource:
 
 
 class CodeRaisedError(FunctionalError):
-    """Somebody's code raised instead of answering."""
+    """The audited code raised an exception."""
 
 
 class EvalXCSource:
@@ -568,7 +568,7 @@ class EvalXCSource:
                 given = self.code("", rho, spin=n_spin - 1, deriv=deriv)
             except NotImplementedError as error:
                 reason = error
-            except Exception as error:  # somebody's code: whatever it raises, it is that which cannot be audited
+            except Exception as error:  # the audited code may raise anything: then it cannot be audited
                 raise CodeRaisedError(
                     f"{self.name} raised {type(error).__name__} ({one_line(str(error), 80)}) for rho of shape "
                     f"{np.shape(rho)}, spin={n_spin - 1}, deriv={deriv}; a function as PySCF's eval_xc expected."

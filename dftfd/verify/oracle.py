@@ -116,7 +116,7 @@ _Digits = Annotated[int, whole(1, MOST_DIGITS)] | None
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExactTable(OracleTable):
-    """Numbers of a functional at points of one's own.
+    """A functional's values and derivatives at given points.
 
     columns: (point,) by name, the numbers rounded to float64: variables as they were given, e, the energy per volume
         [hartree bohr^-3], and its derivatives by libxc's names, of two spins with the component's number.
@@ -145,7 +145,7 @@ class ExactTable(OracleTable):
 def oracle_at(
     functional: Any, points: Annotated[Any, _Points], order: Annotated[int, whole(0, HIGHEST_ORDER)] = 2
 ) -> ExactTable:
-    """The energy per volume of a functional and its derivatives at points of one's own, computed in 150 digits.
+    """The energy per volume of a functional and its derivatives at given points, computed in 150 digits.
 
     functional: name, expression or Functional; its semilocal part is evaluated.   order: of the highest derivatives.
     points: file or dictionary of columns in libxc's variables, rho, sigma, lapl, tau, or rho_a, rho_b, sigma_aa, ..,
