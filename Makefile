@@ -25,14 +25,14 @@ demo: $(VENV)/.installed
 	$(RUN)/dftfd run examples/water.xyz --xc pbe --basis def2-svp
 
 test: $(VENV)/.installed-for-tests
-	DFTFD_QUICK_PROGRAMS=1 $(PYTEST) --budgets --ledger build/tests/quick.jsonl -m "not slow and not gpu and not benchmark"
+	DFTFD_QUICK_PROGRAMS=1 $(PYTEST) --budgets --ledger=build/tests/quick.jsonl -m "not slow and not gpu and not benchmark"
 
 test-slow: $(VENV)/.installed-for-tests
 	$(PYTEST) -m "slow and not gpu and not benchmark"
 
 test-all: $(VENV)/.installed-for-tests
 	@$(if $(AGAIN),rm -f $(WHOLE))
-	$(PYTEST) --ledger $(WHOLE) --resume $(if $(SHARD),--shard $(SHARD)) -m "not gpu and not benchmark"; \
+	$(PYTEST) --ledger=$(WHOLE) --resume $(if $(SHARD),--shard=$(SHARD)) -m "not gpu and not benchmark"; \
 	  status=$$?; $(RUN)/python -m tests.verification.suite $(WHOLE) && exit $$(( status == 5 ? 0 : status ))
 
 report: $(VENV)/.installed-for-tests

@@ -2,7 +2,7 @@
 
 Options of pytest that this file adds:
 
---ledger FILE   one line of JSON per finished test: outcome, processor time [s] with child processes, wall time [s],
+--ledger=FILE   one line of JSON per finished test: outcome, processor time [s] with child processes, wall time [s],
                 programs compiled by XLA, processes started; before them one that counts the tests that were asked for
 --resume        leave out what passed according to FILE; lines of other code or another environment do not count
 --shard K/N     take the K-th of N parts; parts are whole files, balanced by data/reliability/durations.json

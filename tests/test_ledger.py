@@ -1,6 +1,7 @@
 """The ledger of the tests: what it counts, what is left out when a run goes on, and how shards share the work."""
 
 import json
+import re
 
 import pytest
 
@@ -140,6 +141,12 @@ def test_a_test_and_a_file_over_their_budgets_are_named():
     ]  # fmt: skip
     assert budgets.exceeded(costs, 2.0) == over[-1:]  # a machine of half the speed
     assert not budgets.exceeded(costs, 1.0, budgets.FAILS)
+
+
+def test_make_writes_options_and_their_files_as_one_word():
+    """Before pytest knows these options it takes a file behind a blank for tests: the second `make test` ended so."""
+    text = (ledger.ROOT / "Makefile").read_text()
+    assert len(re.findall("--(?:ledger|shard)=", text)) == 3 and not re.search("--(?:ledger|shard|order)[ \\t]", text)
 
 
 def test_exceptions_from_the_budgets_name_tests_that_exist():
