@@ -52,7 +52,7 @@ from dftfd.discovery.python_file import file_text
 from dftfd.discovery.specification import of_dictionary
 from dftfd.errors import CheckpointError, DftfdError, FileError, InputError
 from dftfd.functionals.named_files import functional_in_file
-from dftfd.verify.inequality_builders import condition_of
+from dftfd.verify.inequality import condition_of
 from dftfd.verify.model_systems import energy
 from dftfd.verify.proofs import _sampled
 

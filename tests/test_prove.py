@@ -20,13 +20,12 @@ from dftfd.errors import DamagedFileError, FileError, InputError, NumericalError
 from dftfd.verify import proofs
 from dftfd.verify.enclosures import Boxes, OnSeries
 from dftfd.verify.factored import Factored, factored
-from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, subdivide
-from dftfd.verify.inequality_builders import own_inequality
+from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, own_inequality, subdivide
 from dftfd.verify.intervals import Interval
 from dftfd.verify.known_functions import FUNCTIONS
 from dftfd.verify.local_conditions import CONDITIONS, Gas, enhancements
 from dftfd.verify.proof_checker import recheck_tree
-from dftfd.verify.proof_report import decidable
+from dftfd.verify.proofs import decidable
 from dftfd.xc.pointwise import pointwise_kernel
 
 # ---- what it says
@@ -103,7 +102,7 @@ def test_an_open_switch_encloses_both_branches_and_leaves_no_slope():
 @pytest.mark.parametrize("name", ["gga_c_pbe", "mgga_c_scan", "gga_c_lyp"])
 def test_taylor_coefficients_and_gradients_on_thin_boxes_are_the_derivatives(name):
     """Against central differences of the kernel's own energy in 50 digits."""
-    from dftfd.verify.exact_point import left_side_in_digits
+    from dftfd.verify.proofs import left_side_in_digits
 
     f = dftfd.get_functional(name)
     names = ("rs", "s", "alpha") if "mgga" in name else ("rs", "s")

@@ -36,8 +36,7 @@ from dftfd.functionals.registry import get_functional, term
 from dftfd.functionals.special import lambert_w
 from dftfd.verify import ball_formulas, factored
 from dftfd.verify.ball_intervals import Between
-from dftfd.verify.inequality import FACE, PROVED, UNDECIDED, Enclosure, subdivide
-from dftfd.verify.inequality_builders import own_inequality
+from dftfd.verify.inequality import FACE, PROVED, UNDECIDED, Enclosure, own_inequality, subdivide
 from dftfd.verify.local_conditions import part_of
 from dftfd.xc.pointwise import pointwise_kernel
 from tests.own_functionals import OwnFunctionals

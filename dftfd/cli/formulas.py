@@ -109,7 +109,7 @@ def show(
 ):
     """Show what a functional is and which conditions it meets."""
     from dftfd.runtime.files import require_matplotlib
-    from dftfd.verify.report_card import report_card
+    from dftfd.verify.report_card import report_card, with_proofs
 
     if plot is None and (compare is not None or surface or potential):
         raise InputError("--compare, --surface and --potential are about the picture; say --plot FILE.png.")
@@ -127,8 +127,6 @@ def show(
         with at_work(f"testing {name}"):
             card = report_card(functional_named(name))
         if prove:
-            from dftfd.verify.proof_report import with_proofs
-
             with at_work(f"proving conditions of {name}"):
                 card = with_proofs(card)
         say(card)
@@ -162,7 +160,7 @@ def prove(
 
     Local conditions, for all points of a domain.
     """
-    from dftfd.verify.proof_report import prove_and_report
+    from dftfd.verify.proofs import prove_and_report
 
     if save is not None:
         require_ending(save, ".json")

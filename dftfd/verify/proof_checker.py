@@ -19,15 +19,14 @@ import functools
 import math
 import random
 import time
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from dftfd.autofd.scalar.program import evaluate
-from dftfd.errors import InputError, MissingDependencyError
-from dftfd.verify.ball_formulas import OnBalls, all_known
-from dftfd.verify.ball_intervals import Between, met
-from dftfd.verify.ball_points import OnPoint, Unsettled
-from dftfd.verify.ball_programs import OnFactored
-from dftfd.verify.ball_series import BallSeries, Coefficient
+from dftfd.errors import InputError, MissingDependencyError, UnsupportedError
+from dftfd.verify.ball_formulas import OnBalls, OnPoint, Unsettled, all_known
+from dftfd.verify.ball_intervals import FUNCTIONS, TESTS, Between, logic, met
+from dftfd.verify.ball_series import BallArithmetic, BallSeries, Coefficient
 from dftfd.verify.inequality import FACE, PROVED, Inequality, cut
 
 BITS, ENOUGH, DIRECTLY = 106, 3000, 40
@@ -66,6 +65,60 @@ def _series(flint, inequality: Inequality, lo, hi, directly: bool):
     program = OnFactored(flint, lo, hi, inequality.order, moves_first)
     *series, (known, _, _) = evaluate(inequality.program, program, program.variables)
     return program, series, known
+
+
+class OnFactored(BallArithmetic):
+    """The algebra of the nodes of factored programs (verify/factored.py) on one box."""
+
+    def __init__(self, flint, lo, hi, order, moves_first: bool):
+        super().__init__(flint, lo, hi, order, moves_first)
+        self.variables = list(self.inputs)
+        if moves_first:
+            self.variables[0] = self.radius(Fraction(1))
+        self._first = self.variables[0]
+
+    def constant(self, value) -> BallSeries:
+        return self.series_of(Fraction(value))
+
+    def apply(self, node, args):
+        op = node.op
+        if op == "between":
+            return self._any_number(node.value, *args)
+        if op == "term":
+            return self._term(node.value, args)
+        if op == "sum":
+            return functools.reduce(self._sum, args)
+        if op in TESTS:
+            x = args[0]
+            return *(TESTS[op](y) for y in (x.a[0].v, x.a[0].c)), x.depends
+        if op in ("and", "or", "not"):
+            depends = frozenset().union(*(a[2] for a in args))
+            return *(logic(op, [a[i] for a in args]) for i in (0, 1)), depends
+        if op == "select":
+            return self._chosen(*args)
+        if op in ("min0", "max0"):
+            return self._clipped(op, args[0])
+        if op not in FUNCTIONS:
+            raise UnsupportedError(f"the recheck knows no operation {op!r}: it cannot be made.")
+        return self._unary(op, args[0])
+
+    def _any_number(self, x, truth=None) -> BallSeries:
+        """Which one may change where a truth value does; nothing is known of derivatives across that."""
+        ball = self._between(float(x.lo), float(x.hi))
+        depends = truth[2] if truth else frozenset()
+        jumps = self.order if truth and truth[0] is None and 0 in depends and self.moves_first else 0
+        zero = self.arb(0)
+        keys = depends - {0} if self.moves_first else depends
+        return BallSeries([Coefficient(ball, ball, dict.fromkeys(keys, zero))] + [self._unknown()] * jumps, depends)
+
+    def _term(self, value, args) -> BallSeries:
+        coefficient, powers = value
+        factors = [
+            self.radius(p) if x is self._first and self.moves_first else self._power(x, p)
+            for x, p in zip(args, powers, strict=True)
+        ]
+        result, number = functools.reduce(self._product, factors), self.rational(coefficient)
+        return BallSeries([x.times(number) for x in result.a], result.depends)
 
 
 class Side(NamedTuple):

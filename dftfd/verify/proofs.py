@@ -12,23 +12,37 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from dftfd.autofd.scalar.on_mpmath import mpmath
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
-from dftfd.errors import DamagedFileError, InputError, NumericalError, closest_names, shown
+from dftfd.errors import DamagedFileError, InputError, NumericalError, UnsupportedError, closest_names, shown
 from dftfd.functionals.base import Functional
 from dftfd.functionals.fingerprint import present_fingerprint
 from dftfd.functionals.registry import get_functional
 from dftfd.runtime.arguments import path as a_path
 from dftfd.runtime.arguments import public, text, whole
-from dftfd.runtime.files import read_bytes, written_whole
+from dftfd.runtime.files import picture, read_bytes, written_whole
 from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.version import VERSION
-from dftfd.verify.exact_point import left_side_in_digits
-from dftfd.verify.inequality import PROVED, UNDECIDED, Inequality, Subdivision, subdivide
-from dftfd.verify.inequality_builders import arguments_of, condition_of, own_fingerprint, own_inequality, whole_domain
-from dftfd.verify.local_conditions import CONDITIONS
+from dftfd.runtime.written_numbers import as_real
+from dftfd.verify.extended import DIGITS, STEP, ExtendedEnergy
+from dftfd.verify.inequality import (
+    PROVED,
+    UNDECIDED,
+    VIOLATED,
+    Inequality,
+    Subdivision,
+    arguments_of,
+    condition_of,
+    own_fingerprint,
+    own_inequality,
+    subdivide,
+    whole_domain,
+)
+from dftfd.verify.local_conditions import CONDITIONS, FAR, part_of
+from dftfd.verify.model_systems import C_F, C_X
 from dftfd.verify.proof_checker import Recheck, recheck_tree, values_at
-from dftfd.verify.proof_map import draw
+from dftfd.xc.pointwise import scalar_form
 
 SAMPLE = 4096
 """Random points that are looked at before boxes are."""
@@ -180,7 +194,10 @@ class Proof(ShownAsText):
 
         MissingDependencyError without Matplotlib, InputError for an unknown ending, FileError where it is not written.
         """
-        draw(self, self._claimed(), path, boxes)
+        inequality = self._claimed()
+        cuts = _slices(inequality)
+        with picture(path, 4 * len(cuts) + 1, 3.6) as figure:
+            _draw(figure, self, inequality, cuts, boxes)
 
 
 def _claim(functional, condition, statement, domain) -> tuple:
@@ -265,6 +282,63 @@ def prove(
     texts = f.name, condition, lambda: CONDITIONS[condition].title
     origin = lambda: present_fingerprint(get_functional(functional))
     return _decided(lambda: (condition_of(f, condition, ends), ends), texts, f, origin, boxes, began)
+
+
+def parsed_domain(texts) -> dict[str, tuple[float, float]]:
+    """{variable: (from, to)} of texts VARIABLE=FROM:TO, or VARIABLE=NUMBER."""
+    domain = {}
+    for said in texts or ():
+        name, _, ends = said.partition("=")
+        try:
+            low, _, high = ends.partition(":")
+            domain[name.strip()] = (as_real(low.strip()), as_real((high or low).strip()))
+        except ValueError as error:
+            raise InputError(f"domain {said!r}: VARIABLE=FROM:TO expected, as zeta=0:1.") from error
+    return domain
+
+
+def prove_and_report(name, conditions, domain, boxes, recheck, save, plot, say, at_work) -> bool:
+    """`dftfd prove`: says what is found, condition by condition; True if all is proved.
+
+    at_work: (text) -> context around what takes long.
+    """
+    ends, wanted = parsed_domain(domain), conditions or decidable(name)
+    if not wanted:
+        try:
+            part_of(get_functional(name), "x")
+        except UnsupportedError as error:
+            raise UnsupportedError(f"no local condition is about {shown(name)}: {error}.") from error
+    if (save or plot) and len(wanted) > 1:
+        raise InputError(f"a certificate or picture holds one condition, {len(wanted)} asked for: give --condition.")
+    fine = True
+    for condition in wanted:
+        with at_work(f"{condition}: looking at up to {boxes} boxes"):
+            proof = prove(name, condition, ends, boxes=boxes)
+        say(f"{proof}\n" if recheck is None or not proof.proved else str(proof))
+        if recheck is not None and proof.proved:
+            with at_work(f"{condition}: rechecking in ball arithmetic"):
+                found = proof.recheck(recheck)
+            held = "{} of {} boxes".format(*found)
+            say(f"rechecked in Arb's ball arithmetic: {held}, {found.directly} from the formula alone\n")
+        fine &= proof.proved
+        if save:
+            proof.save(save)
+        if plot:
+            proof.plot(plot)
+    return fine
+
+
+def decidable(functional: Any) -> list[str]:
+    """Names of the conditions that are about a functional."""
+    f, found = get_functional(functional), []
+    for name, known in CONDITIONS.items():
+        try:
+            for part in known.parts:
+                part_of(f, part[0])
+        except UnsupportedError:
+            continue
+        found.append(name)
+    return found
 
 
 def decide(functional: Functional, condition: str, domain: dict, boxes: int) -> Proof:
@@ -379,3 +453,99 @@ def _verified(inequality, f, condition, named, point) -> str:
         return value if value.startswith("-") else ""
     ball, defined = values_at(inequality, list(map(float, point)))
     return ball.str(50, radius=False) if defined and ball < 0 else ""
+
+
+def left_side_in_digits(functional: Functional, terms: dict, constant: float, point: dict[str, float]) -> str:
+    """constant + sum of coefficient times Taylor coefficient {(part, order): coefficient} at {variable: number}.
+
+    In 50 digits, from the formula as it stands: nothing of the prover takes part. The energy's own program runs on
+    mpmath's numbers of 150 digits, and derivatives along ln r_s are central differences with a step of 1e-30, whose
+    error is the square of it.
+    """
+    n_spin = 2 if "zeta" in point else 1
+    parts = {part[0]: part_of(functional, part[0]) for part, _ in terms}
+    energies = {kind: ExtendedEnergy(f, n_spin, scalar_form(f, n_spin)) for kind, f in parts.items()}
+    with mpmath.workdps(DIGITS):
+        total = mpmath.mpf(constant)
+        for (part, order), coefficient in terms.items():
+            energy = energies[part[0]]
+            rs = FAR if part == "c far" else point["rs"]
+            F = lambda t, energy=energy, rs=rs: _enhancement(energy, point, mpmath.mpf(rs) * mpmath.exp(t), n_spin)
+            total += coefficient * _coefficient(F, order)
+        return mpmath.nstr(total, 50)
+
+
+def _coefficient(F, order: int):
+    """Taylor coefficient at t = 0."""
+    h = STEP
+    if order == 0:
+        return F(mpmath.mpf(0))
+    if order == 1:
+        return (F(h) - F(-h)) / (2 * h)
+    return (F(h) - 2 * F(mpmath.mpf(0)) + F(-h)) / (2 * h * h)
+
+
+def _enhancement(energy, point, rs, n_spin):
+    """e / e_x^LDA, in libxc's variables as in `local_conditions.Gas`."""
+    third = mpmath.mpf(1) / 3
+    s, alpha, q, zeta = (mpmath.mpf(point.get(k, 0.0)) for k in ("s", "alpha", "q", "zeta"))
+    n = mpmath.mpf(3 / (4 * math.pi)) / rs**3
+    k_F2 = mpmath.mpf(4 * (3 * math.pi**2) ** (2 / 3))
+    sigma, unit = k_F2 * s**2 * n ** (8 * third), n ** (5 * third)
+    lapl, tau_W, tau = k_F2 * q * unit, sigma * mpmath.mpf(0.125) / n, mpmath.mpf(C_F) * alpha * unit
+    if n_spin == 1:
+        x = [n, sigma, lapl, tau + tau_W]
+    else:
+        up, down = (1 + zeta) / 2, (1 - zeta) / 2
+        tau = tau * ((2 * up) ** (5 * third) + (2 * down) ** (5 * third)) / 2 + tau_W
+        x = [up * n, down * n, up * up * sigma, up * down * sigma, down * down * sigma]
+        x += [up * lapl, down * lapl, up * tau, down * tau]
+    return energy(x) / (mpmath.mpf(C_X) * n ** (4 * third))
+
+
+_COLOURS = {PROVED: "#7fb77e", VIOLATED: "#c8553d", UNDECIDED: "#d9d9d9"}
+_WORDS = {PROVED: "proved", VIOLATED: "violated", UNDECIDED: "open"}
+
+
+def _slices(inequality: Inequality) -> list[dict[int, float]]:
+    """Values of the inputs beyond the second: lower ends, middles, upper ends."""
+    rest = range(2, len(inequality.names))
+    if not rest:
+        return [{}]
+    at = lambda u: {k: float(inequality.lo[k] + u * (inequality.hi[k] - inequality.lo[k])) for k in rest}
+    return [at(u) for u in (0.0, 0.2, 1.0)]
+
+
+def _classified(inequality: Inequality, fixed: dict[int, float], boxes: int) -> list[tuple]:
+    """(kind, lo, hi) of the boxes of a slice."""
+    lo, hi = inequality.lo.copy(), inequality.hi.copy()
+    for k, x in fixed.items():
+        lo[k] = hi[k] = x
+    part = Inequality(inequality.program, inequality.names, lo, hi, inequality.terms, inequality.constant)
+    tree, _ = subdivide(part, boxes, whole_map=True)
+    kinds = tree.kind[: tree.count]
+    leaves = np.flatnonzero((kinds >= PROVED) & (kinds <= UNDECIDED))
+    return [(int(kinds[i]), tree.lo[:, i], tree.hi[:, i]) for i in leaves]
+
+
+def _draw(figure, proof, inequality, cuts, boxes):
+    """The slices beside each other, with the point of a violation."""
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Patch, Rectangle
+
+    flat = len(inequality.names) == 1
+    for axes, fixed in zip(np.atleast_1d(figure.subplots(1, len(cuts))), cuts, strict=True):
+        groups: dict[int, list] = {}
+        for kind, lo, hi in _classified(inequality, fixed, boxes):
+            y0, y1 = (0.0, 1.0) if flat else (lo[1], hi[1])
+            groups.setdefault(kind, []).append(Rectangle((lo[0], y0), hi[0] - lo[0], y1 - y0))
+        for kind, shapes in groups.items():
+            axes.add_collection(PatchCollection(shapes, facecolor=_COLOURS[kind], edgecolor="none"))
+        axes.set(xlim=(inequality.lo[0], inequality.hi[0]), xlabel=inequality.names[0])
+        axes.set_ylim((0, 1) if flat else (inequality.lo[1], inequality.hi[1]))
+        axes.set_ylabel("" if flat else inequality.names[1])
+        axes.set_title(", ".join(f"{inequality.names[k]} = {x:g}" for k, x in fixed.items()), fontsize=9)
+        if proof.point and not flat:
+            axes.plot(*(proof.point[k] for k in inequality.names[:2]), "kx")
+    figure.suptitle(f"{proof.functional}: {proof.statement}", fontsize=10)
+    figure.legend(handles=[Patch(color=_COLOURS[k], label=w) for k, w in _WORDS.items()], loc="outside right upper")

@@ -27,12 +27,12 @@ from dftfd.autofd.scalar.on_mpmath import mpmath
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.errors import DftfdError
 from dftfd.verify.enclosures import Boxes, Dual, OnSeries
-from dftfd.verify.exact_point import _coefficient, _enhancement
 from dftfd.verify.extended import DIGITS, ExtendedEnergy
 from dftfd.verify.factored import Factored
 from dftfd.verify.inequality import UNDECIDED, Inequality, subdivide
 from dftfd.verify.intervals import Interval, exactly
 from dftfd.verify.local_conditions import CONDITIONS, FAR, LIEB_OXFORD, Gas, used_variables
+from dftfd.verify.proofs import _coefficient, _enhancement
 from dftfd.verify.statements import Energy
 
 ROOT = Path(__file__).parents[2]

@@ -36,8 +36,7 @@ from dftfd.autofd import compose
 from dftfd.errors import DftfdError
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, wigner_seitz_radius
 from dftfd.functionals.registry import term
-from dftfd.verify.inequality import FACE, PROVED
-from dftfd.verify.inequality_builders import own_inequality
+from dftfd.verify.inequality import FACE, PROVED, own_inequality
 from dftfd.verify.proof_checker import BITS, _arb, _left_side
 
 RECORD = Path(__file__).parents[2] / "data/proofs/judged.jsonl"

@@ -19,7 +19,7 @@ from pathlib import Path
 import dftfd
 from dftfd.errors import DftfdError
 from dftfd.verify.local_conditions import CONDITIONS, part_of
-from dftfd.verify.proof_report import decidable
+from dftfd.verify.proofs import decidable
 
 RECORD = Path(__file__).parents[2] / "data/proofs/record.jsonl"
 RULES = 2

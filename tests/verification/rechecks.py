@@ -17,7 +17,7 @@ import dftfd
 from dftfd.verify.inequality import FACE, PROVED
 from dftfd.verify.local_conditions import SEVEN
 from dftfd.verify.proof_checker import recheck_tree
-from dftfd.verify.proof_report import decidable
+from dftfd.verify.proofs import decidable
 from tests.verification.proofs import cell, known
 
 ROOT = Path(__file__).parents[2]
