@@ -11,7 +11,7 @@ import dftfd
 from dftfd.benchmarks import BenchmarkSet, read_set
 from dftfd.benchmarks.reactions import Reaction, Species
 from dftfd.discovery import compression, scores
-from dftfd.discovery.ingredients import Ingredients, ingredients_of_orbitals
+from dftfd.discovery.compression import Ingredients, ingredients_of_orbitals
 from dftfd.discovery.points import TrainingPoints, count_look
 from dftfd.errors import DamagedFileError, FileError, InputError
 from dftfd.functionals.common import C_F, C_X, FERMI

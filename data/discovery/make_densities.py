@@ -16,7 +16,7 @@ import dftfd
 from dftfd.benchmarks import read_set
 from dftfd.benchmarks.energies import CONTAMINATION, How, cost, distinct_molecules
 from dftfd.benchmarks.reactions import BenchmarkSet
-from dftfd.discovery.ingredients import ingredients_on_grid
+from dftfd.discovery.compression import ingredients_on_grid
 from dftfd.discovery.scores import BASIS, SETS
 
 XC = "r2scan"

@@ -12,7 +12,7 @@ import numpy as np
 from make_densities import whole_set
 
 from dftfd.discovery import compression
-from dftfd.discovery.ingredients import Ingredients
+from dftfd.discovery.compression import Ingredients
 from dftfd.discovery.points import SHIPPED, TrainingPoints
 from dftfd.libcint.mole import HARTREE_IN_KCAL
 

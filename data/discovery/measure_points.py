@@ -13,7 +13,7 @@ import numpy as np
 from make_densities import whole_set
 
 from dftfd.discovery import compression
-from dftfd.discovery.ingredients import Ingredients
+from dftfd.discovery.compression import Ingredients
 from dftfd.functionals.common import C_F, C_X, FERMI
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.mole import HARTREE_IN_KCAL

@@ -1,10 +1,12 @@
 """How soon a search finds the formula that its data come from: PBE and B88 exchange, and Becke's tau form of 2000.
 
-    python data/discovery/rediscover.py [--seeds 10] [--jobs 1]
+    python data/discovery/rediscover.py [--seeds 10] [--jobs 1] [--hours 1] [--only gga_x_b88] [--records FOLDER]
 
-Data are exchange energies of the molecules that come with dftfd, on their densities, by the library's functional. A
-row is added to rediscovery.csv for each formula and seed: candidates and seconds until the mean error is below 1e-5
-kcal/mol, and how far F_x then is from the one sought for s up to 3 (alpha up to 3).
+Data are exchange energies of the molecules that come with dftfd, on their densities, by the library's functional. No
+condition is asked for: B88 breaks the local Lieb-Oxford bound. A row is added to rediscovery.csv for each formula and
+seed: candidates and seconds until the mean error is below 1e-5 kcal/mol, and how far F_x then is from the one sought
+for s up to 3 (alpha up to 3). Rows that are there are not computed again, and with --records a search that was
+interrupted goes on; its seconds are then those of the last run.
 """
 
 import argparse
@@ -58,17 +60,19 @@ def specification(name: str, seed: int) -> dict:
         "name": "again",
         "seed": seed,
         "size": 100,
-        "generations": 200,
+        "generations": 1000,
         "stop_below": ENOUGH,
         "exchange": {"ingredients": list(SOUGHT[name])},
         "correlation": {"form": ""},
     }
 
 
-def rediscovered(name: str, seed: int, jobs: int = 1) -> dict:
+def rediscovered(name: str, seed: int, jobs: int = 1, hours: float | None = None, records: Path | None = None) -> dict:
     """A row: what was found, after how many candidates and seconds, and the largest difference of F_x."""
     began, cpu = time.perf_counter(), time.process_time()
-    found = discover(specification(name, seed), points=data_of(name), jobs=jobs)
+    folder = None if records is None else records / f"{name}_{seed}"
+    given = {"points": data_of(name), "jobs": jobs, "hours": hours, "folder": folder, "resume": folder is not None}
+    found = discover(specification(name, seed), **given)
     best = min(found.front, key=lambda f: f.training)
     s2, alpha = (a.ravel() for a in np.meshgrid(np.linspace(0, 3, 61) ** 2, np.linspace(0.0, 3, 31)))
     F = 1 + at_points(best.candidate.x, exchange_ingredients(s2, alpha))
@@ -92,17 +96,20 @@ if __name__ == "__main__":
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("--seeds", type=int, default=10)
     asked.add_argument("--jobs", type=int, default=1)
+    asked.add_argument("--hours", type=float, help="of a search that has not found the formula")
+    asked.add_argument("--only", choices=SOUGHT, help="one formula")
+    asked.add_argument("--records", type=Path, help="folder for the records of the searches")
     given = asked.parse_args()
     path = FOLDER / "rediscovery.csv"
     done = set()
     if path.exists():
         with open(path, newline="") as stream:
             done = {(row["sought"], int(row["seed"])) for row in csv.DictReader(stream)}
-    for name in SOUGHT:
+    for name in [given.only] if given.only else SOUGHT:
         for seed in range(given.seeds):
             if (name, seed) in done:
                 continue
-            row = rediscovered(name, seed, given.jobs)
+            row = rediscovered(name, seed, given.jobs, given.hours, given.records)
             print(row, flush=True)
             new = not path.exists()
             with open(path, "a", newline="") as stream:

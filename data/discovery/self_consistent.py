@@ -14,7 +14,7 @@ import numpy as np
 from make_densities import solve, whole_set
 
 from dftfd.benchmarks.energies import How, distinct_molecules
-from dftfd.discovery.ingredients import Ingredients
+from dftfd.discovery.compression import Ingredients
 from dftfd.discovery.scores import BASIS
 from dftfd.libcint.mole import HARTREE_IN_KCAL
 
