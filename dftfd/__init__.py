@@ -48,7 +48,7 @@ _PUBLIC = {
     "optimize": "dftfd.tasks.optimization",
     "reaction_path": "dftfd.tasks.reaction_path",
     "scan": "dftfd.tasks.scanning",
-    "load_scan": "dftfd.tasks.scan_result",
+    "load_scan": "dftfd.tasks.scanning",
     "nuclear_forces": "dftfd.model.forces",
     "numerical_forces": "dftfd.tasks.energy_differences",
     "run_batch": "dftfd.batch",

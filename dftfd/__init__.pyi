@@ -37,7 +37,7 @@ from dftfd.tasks.energy_differences import solvation_energy as solvation_energy
 from dftfd.tasks.optimization import optimize as optimize
 from dftfd.tasks.reaction_path import reaction_path as reaction_path
 from dftfd.tasks.run import run_scf as run_scf
-from dftfd.tasks.scan_result import load_scan as load_scan
+from dftfd.tasks.scanning import load_scan as load_scan
 from dftfd.tasks.scanning import scan as scan
 from dftfd.training import losses as losses
 from dftfd.training.fitting import fit as fit

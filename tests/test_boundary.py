@@ -45,7 +45,7 @@ from dftfd.results.vibrations import Vibrations
 from dftfd.tasks.energy_differences import Interaction
 from dftfd.tasks.optimization import Optimization
 from dftfd.tasks.reaction_path import ReactionPath
-from dftfd.tasks.scan_result import Scan
+from dftfd.tasks.scanning import Scan
 from dftfd.training.fitting import Fit
 from dftfd.training.inverted import Inversion
 from dftfd.training.self_consistent import DifferentiableResult

@@ -21,7 +21,7 @@ import dftfd.cli.commands  # the limit of time begins when everything is importe
 from dftfd.cli import main
 from dftfd.errors import FileError
 from dftfd.runtime.documents import BLOCK, seal
-from dftfd.tasks.trajectory import read_trajectory
+from dftfd.tasks.optimization import read_trajectory
 from tests.sample import sample
 
 SECONDS, BYTES = 2.0, 10**9

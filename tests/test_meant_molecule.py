@@ -22,9 +22,9 @@ from dftfd.results.qcschema import atomic_result, read_input, write_json
 from dftfd.system.geometry import parse_geometry
 from dftfd.system.isotopes import isotopes_of_text, masses
 from dftfd.system.molecule import UNITS
+from dftfd.tasks.optimization import Frame
 from dftfd.tasks.reaction_path import ReactionPath
-from dftfd.tasks.scan_result import Scan
-from dftfd.tasks.trajectory import Frame
+from dftfd.tasks.scanning import Scan
 
 O2 = "\nO 0 0 0\nO 0 0 1.2"
 MOL = """

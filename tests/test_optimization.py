@@ -13,7 +13,7 @@ import pytest
 import dftfd
 from dftfd.errors import CheckpointError, FileError, InputError, NotConvergedError
 from dftfd.runtime.progress import Progress
-from dftfd.tasks.trajectory import Frame, TrajectoryWriter, read_trajectory
+from dftfd.tasks.optimization import Frame, TrajectoryWriter, read_trajectory
 from tests.compilations import compilations
 
 BENT = "O 0 0.02 0.1173; H 0.1 0.7572 -0.4692; H 0 -0.7572 -0.4692"

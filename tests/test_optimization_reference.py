@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd.tasks.trajectory import read_trajectory
+from dftfd.tasks.optimization import read_trajectory
 
 FILE = Path(__file__).parents[1] / "data/reference/geometry_cases.json"
 CASES = {case["id"]: case for case in json.loads(FILE.read_text())["cases"]}

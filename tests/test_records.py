@@ -23,7 +23,7 @@ from dftfd.model import identity
 from dftfd.model.identity import PATIENCE, identity_of
 from dftfd.model.options import ENERGY, OPTIONS, SEARCH, START, STATE, Options, names
 from dftfd.runtime.records import Record, locked, recorded, require_same
-from dftfd.tasks.trajectory import TrajectoryWriter, read_trajectory
+from dftfd.tasks.optimization import TrajectoryWriter, read_trajectory
 from dftfd.terms import DerivedTerm, energy_term
 
 OWN = """

@@ -25,7 +25,7 @@ from dftfd.results.qcschema import read_input
 from dftfd.runtime.documents import read_tree, require_types, write_tree
 from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.spreadsheet import read_table
-from dftfd.tasks.scan_result import load_scan
+from dftfd.tasks.scanning import load_scan
 from dftfd.translate.c_text import substituted
 from dftfd.verify.passport import read_passport
 from tests.order import NIGHT

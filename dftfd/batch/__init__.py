@@ -4,9 +4,13 @@ Molecules are independent, so each outcome is given as it comes, and one that fa
 process that dies) is reported and does not hold up the others.
 """
 
+import hashlib
+import json
+import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing, nullcontext
-from dataclasses import replace
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
 from multiprocessing.reduction import ForkingPickler
@@ -16,15 +20,22 @@ from typing import Annotated, Any
 import numpy as np
 
 from dftfd.batch.cluster import on_cluster, require_client
-from dftfd.batch.entries import TASKS, failure, read_entries, run_entry
+from dftfd.batch.entries import TASKS, Entry, failure, read_entries, run_entry
 from dftfd.batch.outcomes import Outcome, Outcomes
 from dftfd.batch.processes import in_processes
-from dftfd.batch.record import recorded
-from dftfd.errors import FunctionalError, InputError, shown
+from dftfd.errors import FunctionalError, InputError, InputWarning, shown
 from dftfd.functionals.definition import portable
+from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional, is_of_library
-from dftfd.model.options import RUN, Options
+from dftfd.model.identity import versions
+from dftfd.model.option_values import for_json
+from dftfd.model.options import ENERGY, RUN, SEARCH, START, STATE, Options
+from dftfd.results.tree import MOLECULE_TEXT
+from dftfd.runtime import records
 from dftfd.runtime.arguments import LONGEST_SEQUENCE, Kind, anything, choice, each, public, text, whole
+from dftfd.runtime.chosen_terms import ChosenTerm
+from dftfd.runtime.documents import require_types
+from dftfd.runtime.files import read_bytes
 from dftfd.tasks.optimization import text_of_constraints
 
 __all__ = ["Outcome", "Outcomes", "run_batch"]
@@ -207,3 +218,108 @@ def _outcomes(task, waiting, jobs, client):
     if jobs > 1:
         return in_processes(task, waiting, min(jobs, len(waiting)))
     return (task(entry) for entry in waiting)
+
+
+@contextmanager
+def recorded(path, options, also=(), asked=None):
+    """The Answers of a batch with these Options, locked against other runs; `also` as in `run_entry`.
+
+    asked: what else the answers depend on, as the task, by name.
+
+    Raises FileError for a file that is no record, is damaged, cannot be written, or is in use.
+    """
+    with records.recorded(path, "a batch", None) as record:
+        yield Answers(record, options, also, asked or {})
+
+
+class Answers:
+    """What a record knows: results of the same molecule, formulas and options, by the same version.
+
+    A line for each molecule has the key of all that its numbers depend on, so that an interrupted batch can go on,
+    records may be put together, and the batch reordered.
+    """
+
+    def __init__(self, record, options, also, asked):
+        self._record, self._options = record, options
+        self._also, self._contexts, self._more = [_formulas(xc)[1] for xc in also], {}, asked
+        self._known, self._asked = self._read()
+        self._has_warned = False
+
+    def outcome(self, entry: Entry) -> Outcome | None:
+        """What the file has of the entry: a result, converged or not. Other failures are worth another attempt."""
+        name, context, names = self._of(entry.options)
+        found = self._known.get(self._key(entry, context))
+        if found is None and self._key(entry, names) in self._asked and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"what computes functional {name!r} is not what it was in results that {self._record.path} holds: its "
+                "formula, a parameter, or the version of dftfd, JAX or PySCF. They are computed anew.",
+                InputWarning,
+                stacklevel=2,
+            )
+        return None if found is None else replace(found, number=entry.number, name=entry.name)
+
+    def add(self, entry: Entry, outcome: Outcome) -> None:
+        """Write a line."""
+        _, context, names = self._of(entry.options)
+        keys = {"key": self._key(entry, context), "asked": self._key(entry, names)}
+        self._record.add(keys | asdict(outcome))
+
+    def _key(self, entry, context):
+        known = {name: getattr(entry.molecule, name) for name in (*MOLECULE_TEXT, "coordinates")}
+        if terms := entry.options.get("terms", self._options.terms):
+            known["terms"] = [term.fingerprint(entry.molecule) for term in map(ChosenTerm.of, terms)]
+        molecule = _text(known)
+        return hashlib.sha256(f"{molecule}\n{context}".encode()).hexdigest()
+
+    def _of(self, own):
+        """Name of the functional, what the numbers depend on besides the molecule, and the same by names alone."""
+        named = tuple((name, id(value)) for name, value in own.items())
+        if named not in self._contexts:
+            options = replace(self._options, **own)
+            given = options.changed(ENERGY, STATE, START, SEARCH)
+            given |= {"guess": _contents(given["guess"])} if "guess" in given else {}
+            name, formulas = _formulas(options.xc)
+            common = ({"also": self._also} if self._also else {}) | self._more
+            texts = [_text({"options": given | {"xc": formulas}} | common | versions())]
+            texts += [_text({"options": given | {"xc": name}} | common)]
+            self._contexts[named] = (name, *texts), own  # own is kept, so that its identities stay its own
+        return self._contexts[named][0]
+
+    def _read(self):
+        known, asked = {}, set()
+        for number, piece in enumerate(self._record.pieces):
+            try:
+                fields = dict(piece)
+                key, question = fields.pop("key"), fields.pop("asked", None)
+                outcome = require_types(Outcome(**fields | {"warnings": tuple(fields["warnings"])}))
+            except (KeyError, TypeError, ValueError) as error:
+                raise self._record.damaged(number, error) from error
+            if outcome.document is not None:
+                known[key] = outcome
+                asked.add(question)
+        return known, asked
+
+
+def _formulas(xc):
+    """Name and contents of a functional; of what is none, about which each entry will complain, that itself."""
+    try:
+        functional = get_functional(xc)
+    except FunctionalError:
+        return xc, xc
+    return functional.name, (functional.definition, program_fingerprint(functional))
+
+
+def _text(value):
+    """JSON that is equal for equal values."""
+    try:
+        return json.dumps(value, sort_keys=True, allow_nan=False, default=for_json)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"a batch with a record takes options that JSON can hold: {error}.") from error
+
+
+def _contents(guess):
+    """A starting density as records know it: that of a file by what is in the file."""
+    if isinstance(guess, Path) or isinstance(guess, str) and os.path.isfile(guess):
+        return f"{guess} {records.checksum(read_bytes(guess, records.MAX_BYTES))}"
+    return guess

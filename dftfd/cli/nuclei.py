@@ -375,7 +375,7 @@ def _one_fragment(n_atoms):
 def _check_scan_outputs(paths, overwrite):
     """Raise, before anything is computed, where a file of a scan can't be written."""
     from dftfd.runtime.files import ENDINGS, require_matplotlib
-    from dftfd.tasks.scan_result import check_ending
+    from dftfd.tasks.scanning import check_ending
 
     for path in paths:
         check_ending(path)
