@@ -31,7 +31,7 @@ def total_density(rho: Function) -> Function:
 
 
 def spin_scaled(formula: Callable[..., Function]) -> Callable[..., Function]:
-    """Exchange of a spin-polarised density from a formula for the unpolarised one.
+    """Decorator of exchange: (E[2 rho_a] + E[2 rho_b]) / 2 from a formula of one density. Doubles tau, too.
 
     E_x[rho_a, rho_b] = (E_x[2 rho_a] + E_x[2 rho_b]) / 2. Energy densities, if taken, are doubled too.
     G. L. Oliver, J. P. Perdew, Phys. Rev. A 20, 397 (1979). doi:10.1103/PhysRevA.20.397
@@ -61,7 +61,7 @@ def _scaled_signature(formula):
 
 
 def each_spin(e: Callable, rho: Function, *others: Function) -> tuple[Function, Function]:
-    """(e(rho_a, other_a), e(rho_b, other_b)), zero for a spin that is absent; `others` are spin-resolved."""
+    """(e(rho_a, other_a), e(rho_b, other_b)), zero for an absent spin. Others are spin-resolved, such as tau."""
 
     def one(s):
         return where_dense(lambda n_s: e(n_s, *(f[s] for f in others)), rho[s])
@@ -70,13 +70,13 @@ def each_spin(e: Callable, rho: Function, *others: Function) -> tuple[Function, 
 
 
 def lifted_spins(q: Callable, rho: Function, *others: Function) -> tuple[Function, Function]:
-    """(q(rho_a, other_a), q(rho_b, other_b)) of densities made `nonnegative`, which keep the potential continuous."""
+    """(q(rho_a, other_a), q(rho_b, other_b)) of spin densities kept above zero, so that potentials are continuous."""
     up, down = (q(nonnegative(rho[s]), *(f[s] for f in others)) for s in range(2))
     return up, down
 
 
 def spin_pair(up: Function, down: Function) -> Function:
-    """The Function R^3 -> R^2 of two components."""
+    """The function R^3 -> R^2 of two components, for model potentials."""
     return compose(_stack, up, down)
 
 
@@ -85,7 +85,7 @@ def _stack(up, down):
 
 
 def per_spin(e: Callable, rho: Function, *others: Function) -> Function:
-    """Sum of the energies e of each spin, see `lifted_spins`; that of a spin below the density floor fades out."""
+    """Sum of the energies of both spins, smooth as a spin vanishes (`lifted_spins`)."""
     up, down = lifted_spins(e, rho, *others)
     return presence(rho[0]) * up + presence(rho[1]) * down
 
@@ -112,7 +112,7 @@ def wigner_seitz_radius(n: Function) -> Function:
 
 
 def slater_exchange(n: Function) -> Function:
-    """Exchange energy per volume of the unpolarised uniform gas."""
+    """e_x = C_X n^(4/3), exchange of the unpolarised uniform gas [hartree bohr^-3]."""
     return C_X * n ** (4 / 3)
 
 
@@ -136,7 +136,7 @@ def _polarisation(rho):
 
 
 def spin_fractions(rho: Function) -> tuple[Function, Function]:
-    """(1 + zeta, 1 - zeta) = 2 rho_s / n, without the cancellation in 1 - |zeta|; never below POLARISATION_FLOOR."""
+    """(1 + zeta, 1 - zeta) = 2 rho_s / n, without cancellation near |zeta| = 1. At least POLARISATION_FLOOR."""
     n = total_density(rho)
     return positive_part(2 * rho[0] / n), positive_part(2 * rho[1] / n)
 

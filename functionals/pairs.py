@@ -9,7 +9,7 @@ from dftfd.autofd.core.structure import HasKey
 
 
 def guarded(formula: Callable) -> Callable:
-    """A formula that deals with vanishing densities itself, so no density floor is put around it.
+    """Decorator of a formula that treats vanishing densities itself, so that no density threshold is applied.
 
     The floor treats the point of the energy density unlike the points integrated over, which would spoil a symmetry
     that halves the cost; see dftfd/xc/nonlocal_kernel.py.
@@ -57,7 +57,7 @@ class _DenserThan(HasKey):
 
 
 def dense_part(n: Function, threshold: float) -> tuple[Function, Function]:
-    """(n where it is at least `threshold` and zero elsewhere, n where it is and `threshold` elsewhere).
+    """(n or zero, n or the threshold) where n is above or below it: densities to multiply with, and to divide by.
 
     The first one weights points, so that those of low density are left out of double integrals; the second one is safe
     in denominators and roots.

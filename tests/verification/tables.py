@@ -4,6 +4,8 @@ python -m tests.verification.tables libxc_counts    prints one
 """
 
 import csv
+import importlib
+import inspect
 import json
 import re
 import sys
@@ -35,6 +37,22 @@ def csv_table(name: str, title: str = "") -> str:
     with (DATA / name).open() as file:
         head, *body = csv.reader(file)
     return folded(title, rows(head, body)) if title else "\n".join(rows(head, body))
+
+
+def blocks(module: str, names: str) -> str:
+    """Building blocks of dftfd.functionals.MODULE with the first sentence of their docstrings."""
+    loaded = vars(importlib.import_module(f"dftfd.functionals.{module}"))
+    body = []
+    for name in names.split():
+        block = loaded[name.removeprefix("@")]
+        call = name if name[0] == "@" else f"{name}({', '.join(_arguments(block))})"
+        body.append([f"`{call}`", inspect.getdoc(block).partition("\n\n")[0].replace("\n", " ").replace("|", r"\|")])
+    return "\n".join(rows(["Block", "Value"], body))
+
+
+def _arguments(block):
+    parameters = inspect.signature(block).parameters.values()
+    return ["..." if p.kind == p.VAR_POSITIONAL else p.name for p in parameters]
 
 
 # ------------------------------------------------------------------------------------------------ comparison with libxc
