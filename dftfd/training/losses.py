@@ -86,7 +86,7 @@ def fock_matrix(
     P: Annotated[np.ndarray, array(None, None, None)],
     reference: Annotated[np.ndarray, array(None, None, None)],
 ) -> Term:
-    """X^T (F[P] - reference) X at a fixed density P: the derivative of the energy by the density, without an SCF.
+    """X^T (F[P] - reference) X, the Fock matrix in an orthonormal basis at a fixed density P, without an SCF.
 
     P, reference: (spin, ao, ao).   X: orthonormal functions (ao, mo), S^(-1/2) for a complete set.
     """
@@ -100,11 +100,11 @@ def orbital_gradient(
     P: Annotated[np.ndarray, array(None, None, None)],
     reference: Annotated[np.ndarray | None, optional(array(None, None, None))] = None,
 ) -> Term:
-    """2 f C_occ^T (F[P] - reference) C_empty [hartree]: the energy's slopes by turns of P's orbitals, without an SCF.
+    """Orbital gradient 2 f C_occ^T (F[P] - reference) C_empty [hartree] at a fixed density P, without an SCF.
 
     f: electrons in an orbital, 2 or 1.   P (spin, ao, ao): a density of filled and empty orbitals.
-    Without `reference` what is wanted is that P is the functional's own density; with Fock matrices (spin, ao, ao) that
-    its slopes there are theirs. Constants in a potential, and orbital energies, do not matter.
+    Without `reference` it is zero if P is the functional's self-consistent density, with Fock matrices (spin, ao, ao) if
+    their orbital gradients agree. Constants in a potential, and orbital energies, do not matter.
     E. S. Eberhard et al., arXiv:2606.04279 (2026).
     """
     turns = [_filled_and_empty(scf, P_s) for P_s in P]
@@ -182,7 +182,7 @@ def _channels(n, tau, kernel):
 
 @public
 def penalty(violation: Code) -> Term:
-    """What is positive of violation(functional), an array: an exact condition f <= 0 where it does not hold."""
+    """Positive part of violation(functional), an array, for an exact condition f <= 0."""
     return lambda f: jnp.ravel(jnp.maximum(jnp.asarray(violation(f)), 0.0))
 
 
@@ -194,7 +194,7 @@ def scaled(term: Code, unit: Positive) -> Term:
 
 @public
 def mean_square(*terms: Code) -> Callable[[Any], Any]:
-    """The sum over the terms of the mean of their squares, a number."""
+    """Sum over the terms of their mean squares, a number."""
     if not terms:
         raise InputError("mean_square: give one term or more.")
     return lambda f: sum(jnp.mean(term(f) ** 2) for term in terms)

@@ -40,14 +40,14 @@ def csv_table(name: str, title: str = "") -> str:
 
 
 def blocks(module: str, names: str) -> str:
-    """Building blocks of dftfd.functionals.MODULE with the first sentence of their docstrings."""
-    loaded = vars(importlib.import_module(f"dftfd.functionals.{module}"))
+    """Functions of dftfd.MODULE with the first sentence of their docstrings."""
+    loaded = vars(importlib.import_module(f"dftfd.{module}"))
     body = []
     for name in names.split():
         block = loaded[name.removeprefix("@")]
         call = name if name[0] == "@" else f"{name}({', '.join(_arguments(block))})"
         body.append([f"`{call}`", inspect.getdoc(block).partition("\n\n")[0].replace("\n", " ").replace("|", r"\|")])
-    return "\n".join(rows(["Block", "Value"], body))
+    return "\n".join(rows(["Function", "Value"], body))
 
 
 def _arguments(block):
