@@ -1,0 +1,1 @@
+"""Options and the calculation: forces as sums over terms, the energy as JAX code."""

@@ -1,0 +1,1 @@
+"""Results and their files, vibrations, thermochemistry, pages for the browser."""

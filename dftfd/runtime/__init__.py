@@ -1,0 +1,1 @@
+"""Threads, memory, compiled programs, atomic writes, HDF5, progress, checks of arguments, shared array types."""

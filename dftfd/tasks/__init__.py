@@ -1,0 +1,1 @@
+"""What users run: calculations, geometry optimisations, scans, reaction and interaction energies."""

@@ -103,8 +103,8 @@ def orbital_gradient(
     """Orbital gradient 2 f C_occ^T (F[P] - reference) C_empty [hartree] at a fixed density P, without an SCF.
 
     f: electrons in an orbital, 2 or 1.   P (spin, ao, ao): a density of filled and empty orbitals.
-    Without `reference` it is zero if P is the functional's self-consistent density, with Fock matrices (spin, ao, ao) if
-    their orbital gradients agree. Constants in a potential, and orbital energies, do not matter.
+    Without `reference` it is zero if P is the functional's self-consistent density; with Fock matrices (spin, ao, ao),
+    if their orbital gradients agree. Constants in a potential, and orbital energies, do not matter.
     E. S. Eberhard et al., arXiv:2606.04279 (2026).
     """
     turns = [_filled_and_empty(scf, P_s) for P_s in P]

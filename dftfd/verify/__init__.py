@@ -1,0 +1,1 @@
+"""Checks, audits, report cards, passports, proofs by interval arithmetic and their recheck."""

@@ -134,6 +134,7 @@ def condition(title: str):
             except UnsupportedError as error:
                 return Condition(title, None, str(error))
 
+        tested.__doc__ = code.__doc__
         CONDITIONS[title] = tested
         return tested
 
@@ -151,7 +152,7 @@ def _within(deviation, tolerance, place):
 
 @condition("uniform gas, exchange")
 def _uniform_gas_exchange(parts):
-    """e_x = C_x n^(4/3), with exact exchange where the functional has it."""
+    """e_x = C_x n^(4/3), with exact exchange if the functional has it, for r_s = 0.05 to 20, within 1e-6."""
     x = gas(_RS)
     e = energy(parts.only("x"), x) + parts.exact_exchange_of_gas(x)
     return _within(np.abs(e / (C_X * x[0] ** (4 / 3)) - 1), 1e-6, lambda i: f"r_s = {_RS[i]:.2f}")
@@ -159,7 +160,7 @@ def _uniform_gas_exchange(parts):
 
 @condition("spin scaling of exchange")
 def _spin_scaling(parts):
-    """E_x[a, b] = (E_x[2a] + E_x[2b]) / 2."""
+    """E_x[a, b] = (E_x[2a] + E_x[2b]) / 2, in the sample."""
     exchange = parts.only("x")
     _, x = wide_sample()
     doubled = np.array([2.0, 4.0, 2.0, 2.0])[:, None]
@@ -170,7 +171,7 @@ def _spin_scaling(parts):
 
 @condition("coordinate scaling of exchange")
 def _coordinate_scaling(parts):
-    """E_x[n_L] = L E_x[n], n_L(r) = L^3 n(L r)."""
+    """E_x[n_L] = L E_x[n], n_L(r) = L^3 n(L r), L = 3, in the sample."""
     exchange = parts.only("x")
     return _homogeneous(exchange, degree=1)
 
@@ -184,7 +185,7 @@ def _homogeneous(functional, degree, L=3.0):
 
 @condition("exchange of hydrogen")
 def _hydrogen_exchange(parts):
-    """E_x = -5/16 hartree, within 1 %."""
+    """E_x = -5/16 hartree for the 1s density, within 1 %."""
     return _energy_of_hydrogen(parts, "x")
 
 
@@ -196,7 +197,7 @@ def _energy_of_hydrogen(parts, kind):
 
 @condition("virial of exchange")
 def _virial(parts):
-    """E_x = -int n r . grad v_x, for the density of a helium-like atom."""
+    """E_x = -int n r . grad v_x with the derived potential, for the helium-like density."""
     helium, exchange = OneOrbital(2, HELIUM_Z), parts.only("x")
     E, W = helium.energy(exchange), helium.virial(exchange)
     finer = OneOrbital(2, HELIUM_Z, count=300).virial(exchange)
@@ -210,7 +211,7 @@ def _virial(parts):
 
 @condition("uniform gas, correlation")
 def _uniform_gas_correlation(parts):
-    """Of zeta = 0 and 1, within the 2 % by which fits to it differ."""
+    """e_c of the gas at zeta = 0 and 1, within the 2 % by which fits to it differ."""
     correlation, deviations = parts.only("c"), []
     for x in _gas_of_both_polarisations():
         deviations.append(np.abs(energy(correlation, x) / energy(get_functional("lda_c_pw"), x) - 1))
@@ -227,7 +228,7 @@ def _place_in_both(i):
 
 @condition("E_c <= 0")
 def _negative_correlation(parts):
-    """e_c <= 0 at every point."""
+    """e_c <= 0 at every point of the sample."""
     correlation, points = parts.correlation(), wide_sample()
     n, s = (np.concatenate([code(x) for x in points]) for code in (total_density, total_reduced_gradient))
     eps = np.concatenate([energy(correlation, x) for x in points]) / n
@@ -237,14 +238,14 @@ def _negative_correlation(parts):
 
 @condition("E_c = 0 for one electron")
 def _one_electron(parts):
-    """The hydrogen atom has no correlation."""
+    """No correlation of the 1s density, within 1e-6 hartree."""
     E = OneOrbital(1, 1.0).energy(parts.correlation())
     return abs(E) < 1e-6, f"E_c[H] = {E:.6f} hartree"
 
 
 @condition("scaling of correlation")
 def _correlation_scaling(parts):
-    """E_c[n_L] > L E_c[n] for L > 1."""
+    """E_c[n_L] > L E_c[n] for L = 2, for the helium-like density."""
     correlation = parts.correlation()
     plain, scaled = OneOrbital(2, HELIUM_Z).energy(correlation), OneOrbital(2, 2 * HELIUM_Z).energy(correlation)
     return scaled > 2 * plain, f"helium: E_c[n_2] = {scaled:.6f} hartree, 2 E_c[n] = {2 * plain:.6f}"
@@ -252,7 +253,7 @@ def _correlation_scaling(parts):
 
 @condition("T_c >= 0")
 def _kinetic_correlation(parts):
-    """T_c = dE_c[n_L]/dL - E_c[n] at L = 1."""
+    """T_c = dE_c[n_L]/dL - E_c[n] >= 0 at L = 1, for the helium-like density."""
     correlation, step = parts.correlation(), 1e-4
     plain, up, down = (OneOrbital(2, HELIUM_Z * L).energy(correlation) for L in (1.0, 1 + step, 1 - step))
     T = (up - down) / (2 * step) - plain
@@ -264,7 +265,7 @@ def _kinetic_correlation(parts):
 
 @condition("uniform gas, exchange and correlation")
 def _uniform_gas_of_both(parts):
-    """Where the two are one formula: zeta = 0 and 1, within 2 %."""
+    """e_xc of the gas if the two are one formula, at zeta = 0 and 1, within 2 %."""
     parts.only("xc")
     deviations = []
     exact = get_functional("lda_x") + get_functional("lda_c_pw")
@@ -276,7 +277,7 @@ def _uniform_gas_of_both(parts):
 
 @condition("hydrogen without self-interaction")
 def _self_interaction(parts):
-    """E_xc[H] = -5/16 hartree, within 1 %."""
+    """E_xc = -5/16 hartree for the 1s density, within 1 %."""
     parts.only("xc")
     parts.require_local_correlation()
     return _energy_of_hydrogen(parts, "xc")
@@ -284,7 +285,7 @@ def _self_interaction(parts):
 
 @condition("Lieb-Oxford bound")
 def _lieb_oxford(parts):
-    """Its local form, e_xc >= 2.273 C_x n^(4/3) at every point; sufficient, and necessary for no density alone."""
+    """Its local form, e_xc >= 2.273 C_x n^(4/3) at every point of the sample; sufficient, not necessary."""
     semilocal = parts.semilocal()
     if parts.is_hybrid:
         raise UnsupportedError("exact exchange has no value at a point")
@@ -306,7 +307,7 @@ def _lieb_oxford(parts):
 
 @condition("v_xc -> -1/r")
 def _asymptotic_potential(parts):
-    """Far outside a helium-like density, with the long-range share of exact exchange."""
+    """At r = 14 bohr of the helium-like density, with long-range exact exchange, within 10 %."""
     whole = parts.whole
     if whole.has_energy and not parts.is_hybrid and not any(_is_kind(t, "x", "xc") for _, t in whole.terms):
         parts.require_known_kinds()
@@ -326,7 +327,7 @@ def _asymptotic_potential(parts):
 
 @condition("uniform gas, kinetic energy")
 def _uniform_gas_kinetic(parts):
-    """t = C_F n^(5/3)."""
+    """t = C_F n^(5/3) for r_s = 0.05 to 20."""
     x = gas(_RS)
     e = energy(parts.only("k"), x)
     return _within(np.abs(e / (C_F * x[0] ** (5 / 3)) - 1), 1e-6, lambda i: f"r_s = {_RS[i]:.2f}")

@@ -3,6 +3,7 @@
 python -m tests.verification.tables libxc_counts    prints one
 """
 
+import ast
 import csv
 import importlib
 import inspect
@@ -14,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from dftfd.functionals.supports import INCLUDES, PROPERTIES, REFUSALS
+from dftfd.verify.conditions import CONDITIONS
 from dftfd.verify.reports import Report, Row
 from tests.verification import findings, passports, proofs, rechecks, regression
 
@@ -53,6 +55,25 @@ def blocks(module: str, names: str) -> str:
 def _arguments(block):
     parameters = inspect.signature(block).parameters.values()
     return ["..." if p.kind == p.VAR_POSITIONAL else p.name for p in parameters]
+
+
+def report_conditions() -> str:
+    """The conditions of report cards."""
+    return "\n".join(rows(["Name", "Condition"], ([name, inspect.getdoc(test)] for name, test in CONDITIONS.items())))
+
+
+def layers() -> str:
+    """The packages of dftfd from the bottom up, with the first sentence of their docstrings."""
+    from tests.test_project import FLOORS
+
+    body = []
+    for layer, packages in enumerate(FLOORS[:-1]):
+        for package in sorted(packages):
+            path = ROOT / "dftfd" / f"{package}.py"
+            text = (path if path.is_file() else ROOT / "dftfd" / package / "__init__.py").read_text()
+            first = ast.get_docstring(ast.parse(text)).partition("\n\n")[0].replace("\n", " ")
+            body.append([layer, f"`{package}`", first])
+    return "\n".join(rows(["Layer", "Package", "Contents"], body))
 
 
 # ------------------------------------------------------------------------------------------------ comparison with libxc
