@@ -87,7 +87,9 @@ def in_processes(
                     worker.start(waiting.popleft())
             while len(workers) < n_workers and sum(not worker.ready for worker in workers) < len(waiting):
                 workers.append(_Worker(task, n_workers))
-            for worker in _first_to_answer(workers):
+            by_connection = {worker.connection: worker for worker in workers}
+            for connection in wait(list(by_connection)):  # they have an answer, or have died
+                worker = by_connection[connection]
                 try:
                     outcome = worker.answer()
                 except EOFError:
@@ -127,9 +129,3 @@ def _after_death(worker, attempts, waiting) -> Outcome | None:
 
 def _end(exit_code):
     return f"ended with code {exit_code}" if exit_code >= 0 else f"was ended by signal {-exit_code}"
-
-
-def _first_to_answer(workers):
-    """The workers that have something to say, or have died; waits for one."""
-    by_connection = {worker.connection: worker for worker in workers}
-    return [by_connection[connection] for connection in wait(list(by_connection))]

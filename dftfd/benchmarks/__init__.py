@@ -5,9 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from dftfd.batch.cluster import require_client
 from dftfd.benchmarks.collections import read_set, shipped_sets
-from dftfd.benchmarks.energies import How, Plan, Step, as_many, compute, name_of, plan_of, settings_in_words
+from dftfd.benchmarks.energies import (
+    How,
+    Plan,
+    Step,
+    as_many,
+    checked_options,
+    compute,
+    name_of,
+    plan_of,
+    settings_in_words,
+)
 from dftfd.benchmarks.reactions import BenchmarkSet, require_reactions
 from dftfd.benchmarks.reactions import checked as checked_set
 from dftfd.benchmarks.totals import Agreement, compare_totals
@@ -16,7 +25,7 @@ from dftfd.errors import InputError, shown
 from dftfd.functionals.registry import get_functional
 from dftfd.model.forces import require_energy
 from dftfd.model.options import Options
-from dftfd.runtime.arguments import Kind, optional, public, refuse_unknown, text, whole
+from dftfd.runtime.arguments import Kind, fitting, optional, public, refuse_unknown, text, whole
 from dftfd.runtime.arguments import path as as_path
 
 __all__ = [
@@ -47,9 +56,7 @@ def _as_functional(value):
 
 def _as_functionals(value):
     found = tuple(map(_as_functional, as_many(value)))
-    if not found:
-        raise ValueError
-    for _, functional in found:
+    for _, functional in fitting(found, found):
         require_energy(functional)
     names = [name_of(xc) for xc, _ in found]
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -63,18 +70,11 @@ _SET = Kind("the name of a set, a path, or a BenchmarkSet", lambda value: _as_se
 def _as_set(value):
     if issubclass(type(value), BenchmarkSet):
         return value
-    if not (name := str(as_path.convert(value))).strip():
-        raise ValueError
-    return name
+    name = str(as_path.convert(value))
+    return fitting(name.strip(), name)
 
 
-def _as_basis(value):
-    if not (name := text.convert(value)).strip():
-        raise ValueError
-    return name
-
-
-_BASIS = Kind("the name of a basis set", _as_basis)
+_BASIS = Kind("the name of a basis set", lambda value: fitting(text.convert(value).strip(), text.convert(value)))
 _OF_MOLECULES = ("cartesian", "ecp")
 
 
@@ -133,11 +133,7 @@ def _asked(benchmark_set, how: How, *, data, only, limit, seed) -> tuple[Benchma
     found = found.only(only) if only else found
     found = found if limit is None else found.sample(limit, seed)
     require_reactions(found)
-    checked = Options.given_to("benchmark", **how.options)
-    if given := checked.of_one_molecule():
-        raise InputError(f"{min(given)}= is for one molecule; a benchmark has record= and on_step=.")
-    if how.client is not None:
-        require_client(how.client)
+    checked = checked_options("benchmark", "benchmark", how.options, how.client)
     density = how.density if how.density is None else _DENSITY.checked("density", how.density)
     refuse_unknown("benchmark's molecule_options", how.molecule_options, _OF_MOLECULES)
     basis = how.basis or found.basis or BASIS

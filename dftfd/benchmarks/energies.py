@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dftfd.batch import Outcome, run_batch
+from dftfd.batch.cluster import require_client
 from dftfd.benchmarks.reactions import BenchmarkSet
 from dftfd.errors import DftfdError, InputError, NotConvergedError, NumericalError, ResourceError, shown
 from dftfd.functionals.registry import get_functional
@@ -107,6 +108,16 @@ def name_of(xc) -> str:
 def as_many(value) -> tuple:
     """Functionals of a list, or the one that is none."""
     return tuple(value) if type(value) in (list, tuple) else (value,)
+
+
+def checked_options(task: str, noun: str, given: Mapping[str, Any], client) -> Options:
+    """The options of a task of many molecules. InputError for those of one, and for a client that is none."""
+    checked = Options.given_to(task, **given)
+    if of_one := checked.of_one_molecule():
+        raise InputError(f"{min(of_one)}= is for one molecule; a {noun} has record= and on_step=.")
+    if client is not None:
+        require_client(client)
+    return checked
 
 
 def compute(found: BenchmarkSet, functionals: Sequence, how: How, on_step: Callable[[Step], None]) -> dict:
@@ -285,12 +296,9 @@ def settings_in_words(how: How, options: Options) -> dict[str, str]:
     if how.density is not None:
         words["density of"] = name_of(how.density)
     others = {name: value for name, value in options.changed().items() if name not in ("grid_level", "density_fit")}
-    words |= {name.replace("_", " "): _plainly(value) for name, value in others.items() if name != "xc"}
+    plain = lambda value: value if type(value) is str else shown(value)
+    words |= {name.replace("_", " "): plain(value) for name, value in others.items() if name != "xc"}
     return words | {"dftfd": VERSION}
-
-
-def _plainly(value) -> str:
-    return value if type(value) is str else shown(value)
 
 
 SECONDS = 1.15e-5

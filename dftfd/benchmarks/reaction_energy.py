@@ -14,14 +14,12 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.batch.cluster import require_client
-from dftfd.benchmarks.energies import Computed, How, Step, compute, name_of, settings_in_words
+from dftfd.benchmarks.energies import Computed, How, Step, checked_options, compute, name_of, settings_in_words
 from dftfd.benchmarks.reactions import FREE, BenchmarkSet, Reaction, Species, require_balanced, text_of_atoms
 from dftfd.errors import DftfdError, FileError, FunctionalError, InputError, shown
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM, BOLTZMANN, HARTREE_IN_KCAL, HARTREE_IN_KJ
 from dftfd.model.forces import require_energy
-from dftfd.model.options import Options
 from dftfd.results.document import Document, numbers
 from dftfd.results.html_report import STYLE
 from dftfd.results.qcschema import write_json
@@ -199,11 +197,7 @@ def reaction(
     0.0
     """
     require_energy(get_functional(xc))
-    checked = Options.given_to("reaction", **options)
-    if given := checked.of_one_molecule():
-        raise InputError(f"{min(given)}= is for one molecule; a reaction has record= and on_step=.")
-    if client is not None:
-        require_client(client)
+    checked = checked_options("reaction", "reaction", options, client)
     if thermo and "e-" in equation.split():
         raise InputError("the Gibbs energy of a free electron is a convention; leave thermo out with e-.")
     of_molecule = molecule_options or {}

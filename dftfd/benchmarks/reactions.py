@@ -19,7 +19,7 @@ import numpy as np
 from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import DftfdError, FileError, InputError, InputWarning, shown
 from dftfd.libcint.mole import HARTREE_IN_EV, HARTREE_IN_KCAL
-from dftfd.runtime.arguments import Kind, mapping, number, refuse_unknown, text, whole
+from dftfd.runtime.arguments import Kind, instance, mapping, number, refuse_unknown, text, whole
 from dftfd.runtime.files import read_bytes
 from dftfd.runtime.json_reader import parse_json
 from dftfd.system.geometry import parse_geometry, read_geometry_file
@@ -279,7 +279,9 @@ def _from_document(document, path) -> BenchmarkSet:
         )
     ]
     molecules = mapping.checked(where + "molecules", document.get("molecules"))
-    reactions = Kind("a list of reactions", _as_list).checked(where + "reactions", document.get("reactions"))
+    reactions = instance(list, tuple, expected="a list of reactions").checked(
+        where + "reactions", document.get("reactions")
+    )
     name = text.checked(where + "name", document.get("name", path.stem))
     read = tuple(_reaction(entry, f"{where}reaction {k}", factor, name) for k, entry in enumerate(reactions, 1))
     subsets = mapping.checked(where + "subsets", document.get("subsets", {}))
@@ -300,12 +302,6 @@ def _known_unit(unit):
     if word not in UNITS:
         raise ValueError
     return word
-
-
-def _as_list(value):
-    if not isinstance(value, list | tuple):
-        raise ValueError
-    return list(value)
 
 
 def _species(name, entry, folder, where) -> Species:

@@ -13,15 +13,13 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.batch.cluster import require_client
 from dftfd.benchmarks.collections import located
-from dftfd.benchmarks.energies import How, Step, as_many, compute, name_of
+from dftfd.benchmarks.energies import How, Step, as_many, checked_options, compute, name_of
 from dftfd.benchmarks.gscdb import read_molecule, read_totals
 from dftfd.benchmarks.reactions import BenchmarkSet, Species, composition
 from dftfd.errors import DftfdError, FileError, InputError
 from dftfd.functionals.registry import get_functional
 from dftfd.model.forces import require_energy
-from dftfd.model.options import Options
 from dftfd.runtime.arguments import number, optional, public, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.documents import refusing_damage
@@ -157,11 +155,7 @@ def compare_totals(
     for each in functionals:
         require_energy(get_functional(each))
     chosen = {**DEFAULTS, **options}
-    checked = Options.given_to("compare_totals", **chosen)
-    if given := checked.of_one_molecule():
-        raise InputError(f"{min(given)}= is for one molecule; a comparison has record= and on_step=.")
-    if client is not None:
-        require_client(client)
+    checked_options("compare_totals", "comparison", chosen, client)
     theirs, species = _chosen(data, functionals, limit, seed, max_functions, basis)
     how = How(basis or BASIS, chosen, {}, None, jobs, client, record, own_basis=True)
     computed = compute(_set_of(species), functionals, how, on_step)

@@ -348,7 +348,8 @@ class Verdict(ShownAsText):
         return json.dumps(self.document(), indent=1, allow_nan=False) + "\n"
 
     def __str__(self):
-        return text_of(self)
+        parts = _head(self), _side_by_side(self), _published(self), _in_full(self), _gaps(self)
+        return "\n".join(line for part in parts for line in part)
 
     def html(self) -> str:
         """One page that needs nothing else: tables, errors as pictures, outliers with their molecules to turn."""
@@ -357,13 +358,6 @@ class Verdict(ShownAsText):
 
 LISTED = 10
 """Reactions without energy, and remarks, that are listed one by one."""
-
-
-def text_of(verdict) -> str:
-    """The tables of a Verdict."""
-    return "\n".join(
-        [*_head(verdict), *_side_by_side(verdict), *_published(verdict), *_in_full(verdict), *_gaps(verdict)]
-    )
 
 
 def _head(verdict):
@@ -428,25 +422,18 @@ def _in_full(verdict):
 
 
 def _gaps(verdict):
-    missing, remarks, notes = verdict.missing(), verdict.remarks(), verdict.benchmark_set.notes
-    if missing:
-        yield ""
-        yield f"without energy: {len(missing)}"
-        yield from (f"  {name}{f' with {xc}' if xc else ''}: {reason}" for xc, name, reason in missing[:LISTED])
-        yield from _more(missing)
-    if remarks:
-        yield ""
-        yield f"to check: {len(remarks)}"
-        yield from (f"  {name} with {xc}: {text}" for xc, name, text in remarks[:LISTED])
-        yield from _more(remarks)
-    if notes:
-        yield ""
-        yield from (f"note: {note}" for note in notes[:LISTED])
-        yield from _more(notes)
-
-
-def _more(entries):
-    return [f"  and {len(entries) - LISTED} more"] if len(entries) > LISTED else []
+    missing, remarks = verdict.missing(), verdict.remarks()
+    without = [f"  {name}{f' with {xc}' if xc else ''}: {reason}" for xc, name, reason in missing]
+    to_check = [f"  {name} with {xc}: {text}" for xc, name, text in remarks]
+    notes = [f"note: {note}" for note in verdict.benchmark_set.notes]
+    for head, lines in (
+        (f"without energy: {len(missing)}", without),
+        (f"to check: {len(remarks)}", to_check),
+        ("", notes),
+    ):
+        if lines:
+            yield from ("", *filter(None, [head]), *lines[:LISTED])
+            yield from [f"  and {len(lines) - LISTED} more"] if len(lines) > LISTED else []
 
 
 def _table(head, rows):

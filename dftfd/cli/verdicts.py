@@ -335,7 +335,8 @@ def audit_code(
             raise InputError("--xc is for dftfd, psi4, nwchem and FILE.toml; other targets have their own methods.")
         if basis is not None:
             asked = asked.in_basis(basis)
-        report = audit(asked, molecule or None, check or None, None if quiet else _tell_line)
+        tell = lambda line: print(f"dftfd: {line}", file=sys.stderr, flush=True)
+        report = audit(asked, molecule or None, check or None, None if quiet else tell)
     for path in output or ():
         report.write(path)
     print_report(report, json)
@@ -349,7 +350,3 @@ def print_report(report, as_json: bool) -> None:
         say(report)
     if not report.passed:
         raise typer.Exit(CHECK_FAILED)
-
-
-def _tell_line(line):
-    print(f"dftfd: {line}", file=sys.stderr, flush=True)

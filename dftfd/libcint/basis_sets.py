@@ -57,7 +57,7 @@ def normalise_basis_name(name) -> str:
     bare = key.removeprefix("unc")
     if not is_known_basis(bare):
         near = ", ".join(repr(known) for known in closest_names(bare, known_basis_names()))
-        more = "" if exchange_is_installed() else "; pip install 'dftfd[basis]' brings those of the Basis Set Exchange"
+        more = "" if _package() else "; pip install 'dftfd[basis]' brings those of the Basis Set Exchange"
         raise InputError(f"unknown basis set {shown(name)}; the closest known names are {near}{more}.")
     return key
 
@@ -207,11 +207,6 @@ def _package():
     except ImportError:
         return None
     return basis_set_exchange
-
-
-def exchange_is_installed() -> bool:
-    """Whether the package is there."""
-    return _package() is not None
 
 
 @functools.cache

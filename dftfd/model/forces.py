@@ -21,7 +21,7 @@ from dftfd.errors import NumericalError
 from dftfd.functionals import supports
 from dftfd.libcint.derivatives import overlap_derivative
 from dftfd.libcint.mole import overlap_integrals
-from dftfd.runtime.arguments import Kind, public
+from dftfd.runtime.arguments import Kind, fitting, public
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.progress import as_progress
 from dftfd.runtime.threads import blas_threads
@@ -69,15 +69,14 @@ class Forces(ShownAsText):
         return "\n".join(rows)
 
 
-def _as_result(value):
-    if not hasattr(type(value), "require_converged"):
-        raise TypeError
-    return value
+_RESULT = Kind(
+    "a result, from dftfd.run_scf(...)", lambda value: fitting(hasattr(type(value), "require_converged"), value)
+)
 
 
 @public
 def nuclear_forces(
-    result: Annotated[Any, Kind("a result, from dftfd.run_scf(...)", _as_result)],
+    result: Annotated[Any, _RESULT],
     grid_response: bool = True,
     progress: Any = None,
 ) -> Forces:

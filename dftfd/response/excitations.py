@@ -168,8 +168,9 @@ class Excitations(ShownAsText):
             weights = X[root] ** 2 - Y[root] ** 2
             for place in np.argsort(-weights, axis=None)[:3]:
                 i, a = np.unravel_index(place, weights.shape)
-                there = f"{'beta ' * flip}{_lumo(a)}"
-                found.append((float(weights[i, a]), f"{name}{_homo(len(weights) - 1 - i)} -> {there}"))
+                below = len(weights) - 1 - i
+                here, there = f"HOMO-{below}" if below else "HOMO", f"LUMO+{a}" if a else "LUMO"
+                found.append((float(weights[i, a]), f"{name}{here} -> {'beta ' * flip}{there}"))
         found.sort(reverse=True)
         shown = [f"{words} {100 * weight:.0f} %" for weight, words in found if weight > 0.1]
         return ", ".join(shown[:3]) or f"{found[0][1]} {100 * found[0][0]:.0f} %, and many others"
@@ -414,14 +415,6 @@ def _in_orbitals(response, found, sign):
 
 def _method(tda):
     return "Tamm-Dancoff approximation" if tda else "full linear response"
-
-
-def _homo(k):
-    return "HOMO" if k == 0 else f"HOMO-{k}"
-
-
-def _lumo(k):
-    return "LUMO" if k == 0 else f"LUMO+{k}"
 
 
 def wavelengths(energies) -> np.ndarray:

@@ -109,7 +109,7 @@ def solution_of(calculation: Calculation, options: Options, build: Callable[[Any
     strategy = replace(strategy, looks=doubts and may_have_several_states(calculation))
     starts = (P,) if snapshot is None and (not chooses_state or _goes_on(guess, molecule, options, occupy)) else ()
     if starts and strategy.looks:
-        starts += tuple(other_starts(guess_name, ingredients))
+        starts += tuple(_named(name, ingredients) for name in OTHER_STARTS if name != guess_name)
     solution = _converge(
         ingredients,
         P,
@@ -463,11 +463,6 @@ def require_broken_symmetry(broken_symmetry, calculation: Calculation) -> None:
     last = calculation.molecule.n_atoms - 1
     if broken_symmetry != "mix" and not 0 <= max(broken_symmetry, default=-1) <= last:
         raise InputError(f"broken_symmetry={list(broken_symmetry)}: give 'mix' or indices of atoms from 0 to {last}.")
-
-
-def other_starts(guess: str, ingredients: Ingredients):
-    """Densities P (spin, ao, ao) other than that of the guess, for states that it may not lead to."""
-    return [_named(name, ingredients) for name in OTHER_STARTS if name != guess]
 
 
 def _named(guess, ingredients):

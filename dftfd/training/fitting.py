@@ -38,6 +38,7 @@ from dftfd.runtime.arguments import (
     Kind,
     callback,
     each,
+    fitting,
     mapping,
     optional,
     public,
@@ -145,13 +146,10 @@ def _as_set(value):
 SET = Kind("the name of a set, a path, or a BenchmarkSet", _as_set)
 
 
-def _as_optimiser(value):
-    if not callable(getattr(value, "init", None)) or not callable(getattr(value, "update", None)):
-        raise ValueError
-    return value
-
-
-OPTIMISER = Kind("a transformation of gradients of optax, such as optax.adam(0.01)", _as_optimiser)
+OPTIMISER = Kind(
+    "a transformation of gradients of optax, such as optax.adam(0.01)",
+    lambda value: fitting(all(callable(getattr(value, name, None)) for name in ("init", "update")), value),
+)
 PAIRS = Kind("a dictionary {parameter: (lowest, highest)}", lambda value: mapping.convert(value))
 
 
@@ -206,11 +204,9 @@ class Fit(ShownAsText):
             rows.append(f"  mean absolute error of {len(self.errors)} reactions: {before:.3f} -> {after:.3f} kcal/mol")
         validated = [step.validation for step in self.steps if step.validation is not None]
         if validated:
-            rows.append(f"  held out: {validated[0]:.3f} -> {min(self._accepted_validation()):.3f} kcal/mol")
+            best = min(step.validation for step in self.steps if step.accepted and step.validation is not None)
+            rows.append(f"  held out: {validated[0]:.3f} -> {best:.3f} kcal/mol")
         return "\n".join(rows)
-
-    def _accepted_validation(self):
-        return [step.validation for step in self.steps if step.accepted and step.validation is not None]
 
     @public
     def save(self, path: Path, name: str) -> None:

@@ -396,7 +396,8 @@ add_test({name} {name}_test)
 def fortran_module(exported: Exported) -> str:
     """The text of a module of the functional's name, with iso_c_binding."""
     name = exported.name
-    notes = "".join(f"! {part}\n" for line in provenance(exported).splitlines() for part in _wrapped(line) or [""])
+    parts = [part for line in provenance(exported).splitlines() for part in textwrap.wrap(line, 110) or [""]]
+    notes = "".join(f"! {part}\n" for part in parts)
     parameters = [
         f"real(c_double) :: {p.name}({len(p.values)}) = [{', '.join(map(_number, p.values))}]"
         if p.is_list
@@ -435,10 +436,6 @@ end module
 
 def _number(value: float) -> str:
     return number_text(value).strip("()") + "_c_double"
-
-
-def _wrapped(line: str) -> list[str]:
-    return textwrap.wrap(line, 110)
 
 
 def _lines(statements) -> str:

@@ -209,7 +209,8 @@ class OnBalls(BallArithmetic):
 
     def _function(self, op: str, x: Scaled) -> Scaled:
         if op == "exp2":
-            return self._function("exp", Scaled(x.powers, self._product(x.series, self._log_of_two()), x.known))
+            log_of_two = self._unary("log", self.series_of(Fraction(2)))
+            return self._function("exp", Scaled(x.powers, self._product(x.series, log_of_two), x.known))
         if op in ("log", "log1p", "lambert_w"):
             shifted = self.add(x, self.number(1)) if op == "log1p" else x
             known = self._test("ge0" if op == "lambert_w" else "gt0", shifted).inside
@@ -218,9 +219,6 @@ class OnBalls(BallArithmetic):
         else:
             raise UnsupportedError(f"the recheck knows no operation {op!r}: it cannot be made.")
         return Scaled(self._none, self._unary(op, self.plain(x)), all_known(x.known, known))
-
-    def _log_of_two(self) -> BallSeries:
-        return self._unary("log", self.series_of(Fraction(2)))
 
     def _general_power(self, x: Scaled, y: Scaled) -> Scaled:
         exponent = y.series.a[0].v

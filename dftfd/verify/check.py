@@ -313,7 +313,7 @@ def on_analytic_density(functional: Functional, terms: libxc.Terms, parameters, 
     A functional of the kinetic energy density gets tau = tau_W + 0.3 (6 pi^2)^(2/3) rho^(5/3) of each spin, a smooth
     function like any other here.
     """
-    jet = analytic_jet(parameters, points)
+    jet = libxc.DensityJet(*(np.asarray(values) for values in _jets(parameters, points)))
     reference = libxc.potential(terms, jet, LIBXC_THRESHOLD)
     rho, tau = (function(code, SPACE, params=parameters) for code in (analytic_density, _tau))
     ours = functional.potential(rho, tau)[0] if functional.needs_tau else functional.potential(rho)
@@ -325,11 +325,6 @@ def _tau(*density_and_point):
     code: Any = functools.partial(analytic_density, *parameters)
     rho, gradient = code(r), jax.jacfwd(code)(r)
     return jnp.sum(gradient**2, axis=1) / (8 * rho) + 0.3 * (6 * jnp.pi**2) ** (2 / 3) * rho ** (5 / 3)
-
-
-def analytic_jet(parameters, points: np.ndarray) -> libxc.DensityJet:
-    """What libxc needs of an analytic density, by exact differentiation."""
-    return libxc.DensityJet(*(np.asarray(values) for values in _jets(parameters, points)))
 
 
 @jax.jit

@@ -114,11 +114,6 @@ def cut(lo: float, hi: float) -> float:
     return float(lo + 0.5 * (hi - lo))
 
 
-def _cuts(lo, hi):
-    geometric = (lo > 0) & (hi > 4 * lo)
-    return np.where(geometric, np.sqrt(np.abs(lo)) * np.sqrt(np.abs(hi)), lo + 0.5 * (hi - lo))
-
-
 @dataclass
 class Subdivision:
     """The tree of boxes: kind of each node, number of its first child (the second follows), ends (input, node)."""
@@ -254,7 +249,8 @@ def _faces(tree, numbers, code, lo, hi) -> np.ndarray:
 
 def _halves(tree, numbers, axis, lo, hi) -> np.ndarray:
     columns = np.arange(numbers.size)
-    middle = _cuts(lo[axis, columns], hi[axis, columns])
+    a, b = lo[axis, columns], hi[axis, columns]
+    middle = np.where((a > 0) & (b > 4 * a), np.sqrt(np.abs(a)) * np.sqrt(np.abs(b)), a + 0.5 * (b - a))
     low, high = np.repeat(lo, 2, axis=1), np.repeat(hi, 2, axis=1)
     high[axis, 2 * columns] = middle
     low[axis, 2 * columns + 1] = middle

@@ -79,8 +79,6 @@ CONDITIONS = {
 }
 """The first seven are the literature's, in XCVerifier's order."""
 
-SEVEN = tuple(CONDITIONS)[:7]
-
 
 def used_variables(functional: Functional) -> tuple[str, ...]:
     """Those of VARIABLES that stand in the formula; r_s always, zeta last."""

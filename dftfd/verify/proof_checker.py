@@ -182,13 +182,11 @@ def _disagrees(flint, inequality, lo, hi, side: Side) -> bool | None:
                 return None if found[1] else True
             if not x.overlaps(y):
                 return True
-            if not float(x.rad()) + float(y.rad()) <= NOISE * (1 + _upper(abs(x))):
+            size = abs(x)
+            size = float((size.hi if isinstance(size, Between) else size).upper())
+            if not float(x.rad()) + float(y.rad()) <= NOISE * (1 + size):
                 return None
     return not found[1]
-
-
-def _upper(x) -> float:
-    return float((x.hi if isinstance(x, Between) else x).upper())
 
 
 def _is_refuted(flint, inequality, lo, hi) -> bool:

@@ -19,7 +19,7 @@ from dftfd.errors import InputError
 from dftfd.functionals.densities import SPACE
 from dftfd.libcint.gto import GaussianBasis, gaussian_basis, monomial_powers
 from dftfd.libcint.mole import is_pyscf_mole
-from dftfd.runtime.arguments import Kind, public, traceable
+from dftfd.runtime.arguments import Kind, fitting, public, traceable
 from dftfd.system.molecule import Molecule
 from dftfd.xc.channels import both_spins
 
@@ -98,15 +98,15 @@ def _shell_values(table: ShellTable, l: int, r) -> jax.Array:
     return (radial[:, None] * (monomials.T @ table.angular)).reshape(-1)
 
 
-def _as_molecule(value):
-    if not (issubclass(type(value), Molecule) or is_pyscf_mole(value)):
-        raise TypeError
-    return value
+_MOLECULE = Kind(
+    "a Molecule, from dftfd.molecule(...), or a PySCF Mole",
+    lambda value: fitting(issubclass(type(value), Molecule) or is_pyscf_mole(value), value),
+)
 
 
 @public
 def density_function(
-    molecule: Annotated[Any, Kind("a Molecule, from dftfd.molecule(...), or a PySCF Mole", _as_molecule)],
+    molecule: Annotated[Any, _MOLECULE],
     P: Annotated[Any, traceable(None, None, None, expected="a matrix (1 or 2, ao, ao) of finite numbers")],
     tau: bool = False,
     domain: Domain = SPACE,

@@ -96,9 +96,6 @@ class PotentialCode(Code):
         parts = [self._on_batch(P, points[k : k + BATCH]) for k in range(0, len(points), BATCH)]
         return np.concatenate(parts) if parts else np.empty((0, 2))
 
-    def _uses(self, family):
-        return family in self.kernel.ingredients
-
     def _on_batch(self, P, points):
         highest = max([0, *(_TAKES[self.family][name] for name in self.kernel.ingredients)])
         ao = gaussian_basis(self.molecule).evaluate(np.asfortranarray(points), order=max(1, highest))
@@ -120,7 +117,7 @@ class PotentialCode(Code):
         for pair, k in zip(pairs, members["sigma"], strict=True):
             for s, t in {pair, pair[::-1]}:
                 v[s] -= (2.0 if s == t else 1.0) * (slopes[k] * jet[t].laplacian + along_gradient[t][1][k])
-        if self._uses("lapl"):
+        if "lapl" in self.kernel.ingredients:
             lapl = list(members["lapl"])
             v += self._changed(x, laplacians(jet))[1][lapl]
             for i in AXES:

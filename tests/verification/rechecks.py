@@ -15,7 +15,7 @@ from pathlib import Path
 
 import dftfd
 from dftfd.verify.inequality import FACE, PROVED
-from dftfd.verify.local_conditions import SEVEN
+from dftfd.verify.local_conditions import CONDITIONS
 from dftfd.verify.proof_checker import recheck_tree
 from dftfd.verify.proofs import decidable
 from tests.verification.proofs import cell, known
@@ -23,6 +23,7 @@ from tests.verification.proofs import cell, known
 ROOT = Path(__file__).parents[2]
 RECORD = ROOT / "data/proofs/rechecks.jsonl"
 EVERY = 100
+SEVEN = tuple(CONDITIONS)[:7]
 FUNCTIONALS = ("lda_c_vwn_rpa", "gga_c_lyp", "pbe", "gga_x_am05,gga_c_am05", "scan")
 
 
