@@ -69,11 +69,6 @@ def served_names() -> list[str]:
     return sorted({*found, *(source_names() if libxc_tree.folder() is not None else [])})
 
 
-def prefixed_names() -> list[str]:
-    """`served_names` with the prefix."""
-    return [PREFIX + name for name in served_names()]
-
-
 @functools.cache
 def name_of(number: int) -> str | None:
     """The name of libxc's functional of this number; None if libxc has none."""

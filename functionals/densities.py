@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from dftfd.autofd import Domain, Function
 from dftfd.autofd.lowering import placeholder
 from dftfd.errors import FunctionalError, shown
-from dftfd.runtime.arguments import Kind, traceable
+from dftfd.runtime.arguments import Kind, accepted, traceable
 
 SPACE = Domain((3,), name="r", grid_later=True)
 """R^3 [bohr]; its quadrature is chosen by whoever evaluates a functional."""
@@ -30,9 +30,7 @@ def unknown_densities() -> tuple[Function, ...]:
 
 
 def _as_density(value):
-    if not issubclass(type(value), Function) or value.result.shape != (2,):
-        raise ValueError
-    return value
+    return accepted(issubclass(type(value), Function) and value.result.shape == (2,), value)
 
 
 def _as_quadrature(value):

@@ -265,13 +265,13 @@ def test_a_name_without_jax_xc_and_without_a_tree_says_what_to_do(monkeypatch):
     monkeypatch.setattr(jax_xc_formula, "is_installed", lambda: False)
     with pytest.raises(MissingDependencyError, match=libxc_tree.VARIABLE):
         dftfd.get_functional("libxc:gga_x_pbe_mol")
-    assert catalogue.prefixed_names() == []
+    assert catalogue.served_names() == []
 
 
 def test_a_folder_that_is_no_tree_is_refused(monkeypatch, tmp_path):
     monkeypatch.setenv(libxc_tree.VARIABLE, str(tmp_path))
     with pytest.raises(FileError, match="util.mpl"):
-        catalogue.prefixed_names()
+        catalogue.served_names()
 
 
 TREE = os.environ.get(libxc_tree.VARIABLE, "")

@@ -32,7 +32,7 @@ from dftfd.model.option_values import for_json
 from dftfd.model.options import ENERGY, RUN, SEARCH, START, STATE, Options
 from dftfd.results.tree import MOLECULE_TEXT
 from dftfd.runtime import records
-from dftfd.runtime.arguments import LONGEST_SEQUENCE, Kind, anything, choice, each, public, text, whole
+from dftfd.runtime.arguments import LONGEST_SEQUENCE, Kind, accepted, anything, choice, each, public, text, whole
 from dftfd.runtime.chosen_terms import ChosenTerm
 from dftfd.runtime.documents import require_types
 from dftfd.runtime.files import read_bytes
@@ -45,9 +45,7 @@ def _as_many(value):
     if isinstance(value, str | bytes | Mapping) or (isinstance(value, np.ndarray) and value.dtype.kind not in "UO"):
         raise ValueError  # one text or a table of numbers, not many molecules
     found = tuple(islice(value, LONGEST_SEQUENCE + 1))
-    if len(found) > LONGEST_SEQUENCE:
-        raise ValueError
-    return found
+    return accepted(len(found) <= LONGEST_SEQUENCE, found)
 
 
 def _sent(options: Options) -> dict:

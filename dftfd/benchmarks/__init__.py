@@ -25,7 +25,7 @@ from dftfd.errors import InputError, shown
 from dftfd.functionals.registry import get_functional
 from dftfd.model.forces import require_energy
 from dftfd.model.options import Options
-from dftfd.runtime.arguments import Kind, fitting, optional, public, refuse_unknown, text, whole
+from dftfd.runtime.arguments import Kind, accepted, optional, public, refuse_unknown, text, whole
 from dftfd.runtime.arguments import path as as_path
 
 __all__ = [
@@ -56,7 +56,7 @@ def _as_functional(value):
 
 def _as_functionals(value):
     found = tuple(map(_as_functional, as_many(value)))
-    for _, functional in fitting(found, found):
+    for _, functional in accepted(found, found):
         require_energy(functional)
     names = [name_of(xc) for xc, _ in found]
     if twice := next((name for name in names if names.count(name) > 1), None):
@@ -71,10 +71,10 @@ def _as_set(value):
     if issubclass(type(value), BenchmarkSet):
         return value
     name = str(as_path.convert(value))
-    return fitting(name.strip(), name)
+    return accepted(name.strip(), name)
 
 
-_BASIS = Kind("the name of a basis set", lambda value: fitting(text.convert(value).strip(), text.convert(value)))
+_BASIS = Kind("the name of a basis set", lambda value: accepted(text.convert(value).strip(), text.convert(value)))
 _OF_MOLECULES = ("cartesian", "ecp")
 
 

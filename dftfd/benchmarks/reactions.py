@@ -273,11 +273,8 @@ def _toml(words):
 def _from_document(document, path) -> BenchmarkSet:
     where = f"{path.name}: "
     _entry(path.name, document, _OF_DOCUMENT)
-    factor = UNITS[
-        Kind(f"one of {', '.join(UNITS)}", lambda unit: _known_unit(unit)).checked(
-            where + "unit", document.get("unit", "kcal/mol")
-        )
-    ]
+    in_kcal = Kind(f"one of {', '.join(UNITS)}", lambda unit: UNITS[text.convert(unit).lower()])
+    factor = in_kcal.checked(where + "unit", document.get("unit", "kcal/mol"))
     molecules = mapping.checked(where + "molecules", document.get("molecules"))
     reactions = instance(list, tuple, expected="a list of reactions").checked(
         where + "reactions", document.get("reactions")
@@ -295,13 +292,6 @@ def _from_document(document, path) -> BenchmarkSet:
         basis=None if document.get("basis") is None else text.checked(where + "basis", document["basis"]),
         weighting=text.checked(where + "weighting", document.get("weighting", "")),
     )
-
-
-def _known_unit(unit):
-    word = text.convert(unit).lower()
-    if word not in UNITS:
-        raise ValueError
-    return word
 
 
 def _species(name, entry, folder, where) -> Species:

@@ -21,7 +21,7 @@ from dftfd.errors import NumericalError
 from dftfd.functionals import supports
 from dftfd.libcint.derivatives import overlap_derivative
 from dftfd.libcint.mole import overlap_integrals
-from dftfd.runtime.arguments import Kind, fitting, public
+from dftfd.runtime.arguments import Kind, accepted, public
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.progress import as_progress
 from dftfd.runtime.threads import blas_threads
@@ -70,7 +70,7 @@ class Forces(ShownAsText):
 
 
 _RESULT = Kind(
-    "a result, from dftfd.run_scf(...)", lambda value: fitting(hasattr(type(value), "require_converged"), value)
+    "a result, from dftfd.run_scf(...)", lambda value: accepted(hasattr(type(value), "require_converged"), value)
 )
 
 

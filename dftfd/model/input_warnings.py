@@ -96,8 +96,11 @@ def _odd_shares(spec, functional) -> tuple[float, float] | None:
     names = re.findall(r"[A-Za-z][\w-]*", bare)
     known = [(c, term.kind) for c, term in functional.terms if not term.is_nonlocal]
     is_sum = "," not in bare and _SIGN.search(bare) and not all(map(_KIND.search, names))
-    is_sum = is_sum or re.search(r"(?:^|,)\s*-", bare)
-    if not is_sum or any(functional.pt2) or {kind for _, kind in known} - {"x", "c"}:
+    if (
+        not (is_sum or re.search(r"(?:^|,)\s*-", bare))
+        or any(functional.pt2)
+        or {kind for _, kind in known} - {"x", "c"}
+    ):
         return None
     if any(omega for omega, _ in functional.exact_exchange) or functional.exact_exchange_ranges:
         return None

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from dftfd.errors import InputError, shown
-from dftfd.runtime.arguments import Kind, anything, array, choice, each, either, number, path, text, whole
+from dftfd.runtime.arguments import Kind, accepted, anything, array, choice, each, either, number, path, text, whole
 from dftfd.runtime.chosen_terms import ChosenTerm
 from dftfd.runtime.memory import memory_size
 from dftfd.runtime.written_numbers import UnclearNumber, as_whole, real, reals, separated
@@ -68,9 +68,7 @@ def _solvent(value):
     """A name, a dielectric constant, or the static and the optical one."""
     if isinstance(value, str):
         name = text.convert(value).strip()
-        if not 0 < len(name) <= LONGEST_NAME:
-            raise ValueError
-        return name
+        return accepted(0 < len(name) <= LONGEST_NAME, name)
     constant = number(lambda epsilon: 1.0 < epsilon <= LARGEST_CONSTANT)
     if isinstance(value, tuple | list):
         static, optical = map(constant.convert, value)

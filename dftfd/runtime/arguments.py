@@ -55,8 +55,8 @@ class Kind:
             raise error(f"{name}={shown(value)}: give {self.expected}{why}.") from reason
 
 
-def fitting(fits, value):
-    """The value, where it fits; the `convert` of a Kind need not say why it does not."""
+def accepted(fits, value):
+    """The value where it fits, else ValueError, of which `Kind.checked` makes an error that names the argument."""
     if not fits:
         raise ValueError
     return value
@@ -66,7 +66,7 @@ def fitting(fits, value):
 
 
 def _as_text(value):
-    return str.__str__(fitting(isinstance(value, str), value))
+    return str.__str__(accepted(isinstance(value, str), value))
 
 
 def require_bare(value) -> None:
@@ -85,22 +85,22 @@ def _as_real(value):
     if isinstance(value, bool | np.bool_):
         raise ValueError
     if not isinstance(value, Real):  # arrays without axes, NumPy's and JAX's, are numbers too
-        array = np.asarray(fitting(hasattr(value, "dtype") and value.shape == (), value))
-        value = fitting(array.dtype.kind in "iuf", array).item()
+        array = np.asarray(accepted(hasattr(value, "dtype") and value.shape == (), value))
+        value = accepted(array.dtype.kind in "iuf", array).item()
     return float(value)
 
 
 def _as_path(value):
-    text = os.fspath(fitting(isinstance(value, str | os.PathLike), value))
-    return Path(os.fsdecode(os.fsencode(fitting(isinstance(text, str) and text and "\0" not in text, text))))
+    text = os.fspath(accepted(isinstance(value, str | os.PathLike), value))
+    return Path(os.fsdecode(os.fsencode(accepted(isinstance(text, str) and text and "\0" not in text, text))))
 
 
-flag = Kind("True or False", lambda value: bool(fitting(isinstance(value, bool | np.bool_), value)))
+flag = Kind("True or False", lambda value: bool(accepted(isinstance(value, bool | np.bool_), value)))
 text = Kind("text", _as_text)
 path = Kind("the name of a file", _as_path)
 mapping = Kind(
     "a dictionary with names as keys",
-    lambda value: {_as_text(name): value[name] for name in fitting(isinstance(value, Mapping), value)},
+    lambda value: {_as_text(name): value[name] for name in accepted(isinstance(value, Mapping), value)},
 )
 
 
@@ -108,8 +108,8 @@ def whole(least: int | None = None, most: int | None = None) -> Kind:
     """Whole numbers from `least` to `most`, where they are given."""
 
     def convert(value):
-        value = int(fitting(isinstance(value, Integral) and not isinstance(value, bool), value))
-        return fitting((least is None or value >= least) and (most is None or value <= most), value)
+        value = int(accepted(isinstance(value, Integral) and not isinstance(value, bool), value))
+        return accepted((least is None or value >= least) and (most is None or value <= most), value)
 
     among = "" if least is None else f" of at least {least}" if most is None else f" from {least} to {most}"
     return Kind(f"a whole number{among}", convert)
@@ -120,7 +120,7 @@ def number(fits: Callable[[float], bool] = lambda x: True, expected: str = "a fi
 
     def convert(value):
         value = _as_real(value)
-        return fitting(np.isfinite(value) and fits(value), value)
+        return accepted(np.isfinite(value) and fits(value), value)
 
     return Kind(expected, convert)
 
@@ -147,9 +147,9 @@ def array(*shape: int | None, expected: str = "an array of finite real numbers")
     def convert(value):
         require_bare(value)
         found = np.asarray(value)
-        fitting(found.dtype.kind in "iuf", found)
+        accepted(found.dtype.kind in "iuf", found)
         found = np.array(found, dtype=np.float64)
-        fitting(_fits(found.shape, shape) and np.all(np.isfinite(found)), found)
+        accepted(_fits(found.shape, shape) and np.all(np.isfinite(found)), found)
         found.flags.writeable = False
         return found
 
@@ -167,7 +167,7 @@ def traceable(*shape: int | None, expected: str = "an array of finite real numbe
             if type(error).__name__ != "TracerArrayConversionError":
                 raise
             traced = sys.modules["jax"].numpy.asarray(value)  # loaded by whoever traces
-            return fitting(_fits(traced.shape, shape) and traced.dtype.kind in "iuf", traced)
+            return accepted(_fits(traced.shape, shape) and traced.dtype.kind in "iuf", traced)
 
     return Kind(expected, convert)
 
@@ -179,8 +179,8 @@ def each(kind: Kind, expected: str | None = None) -> Kind:
         require_bare(values)
         jax = sys.modules.get("jax")  # this module answers before JAX is loaded
         values = np.asarray(values) if jax and isinstance(values, jax.Array) else values
-        fitting(isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes | bytearray), values)
-        fitting(len(values) <= LONGEST_SEQUENCE, values)
+        accepted(isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes | bytearray), values)
+        accepted(len(values) <= LONGEST_SEQUENCE, values)
         return tuple(kind.convert(value) for value in islice(values, LONGEST_SEQUENCE + 1))
 
     return Kind(expected or f"a list, of each {kind.expected}", convert)
@@ -208,20 +208,20 @@ def optional(kind: Kind) -> Kind:
 def instance(*classes: type, expected: str | None = None) -> Kind:
     """Objects of some classes, as they are."""
     names = " or ".join(f"a {c.__name__}{MADE_BY.get(c.__name__, '')}" for c in classes)
-    return Kind(expected or names, lambda value: fitting(issubclass(type(value), classes), value))
+    return Kind(expected or names, lambda value: accepted(issubclass(type(value), classes), value))
 
 
 def callback(n_arguments: int) -> Kind:
     """Code that can be called with so many arguments."""
 
     def convert(value):
-        inspect.signature(fitting(callable(value), value)).bind(*range(n_arguments))
+        inspect.signature(accepted(callable(value), value)).bind(*range(n_arguments))
         return value
 
     return Kind(f"a function of {n_arguments} argument{'s'[: n_arguments != 1]}", convert)
 
 
-anything = Kind("an object of the class it names", lambda value: fitting(value.__class__ is type(value), value))
+anything = Kind("an object of the class it names", lambda value: accepted(value.__class__ is type(value), value))
 
 _PLAIN = {bool: flag, int: whole(), float: number(), str: text, Path: path, dict: mapping, Mapping: mapping}
 

@@ -26,7 +26,7 @@ from dftfd.functionals.parameters import place_of
 from dftfd.libcint.mole import HARTREE_IN_KCAL
 from dftfd.model.identity import formula_of, identity_of_molecule, identity_of_options
 from dftfd.model.options import Options
-from dftfd.runtime.arguments import Kind, number, refuse_unknown
+from dftfd.runtime.arguments import Kind, accepted, number, refuse_unknown
 from dftfd.runtime.records import digest
 from dftfd.system.molecule import Molecule, molecule
 from dftfd.training.self_consistent import DifferentiableSCF
@@ -139,9 +139,7 @@ _POSITIVE = number(lambda x: x > 0, "a positive number")
 
 def _as_limits(value):
     low, high = (number().convert(x) for x in value)
-    if low >= high:
-        raise ValueError
-    return low, high
+    return accepted(low < high, (low, high))
 
 
 _LIMITS = Kind("a pair of numbers, the lower one first", _as_limits)
@@ -173,10 +171,10 @@ class FitProblem:
         self.functional, self.terms, self._names, self._plain = functional, terms, names, plain
         for _, term in functional.terms:
             term.is_nonlocal  # noqa: B018  known before there are tracers
-        chosen = {name: _numbers(name, known[name]) for name in names}
-        flat, self._unravel = ravel_pytree(chosen)
+        begun = {name: _numbers(name, known[name]) for name in names}
+        flat, self._unravel = ravel_pytree(begun)
         self.start = np.asarray(flat)
-        sizes = {name: np.size(ravel_pytree(chosen[name])[0]) for name in names}
+        sizes = {name: np.size(ravel_pytree(begun[name])[0]) for name in names}
         ordered = sorted(names)  # as pytrees have them
         self.names = tuple(name if sizes[name] == 1 else f"{name}[{k}]" for name in ordered for k in range(sizes[name]))
         deviations = {name: _POSITIVE.checked(f"prior of {name}", prior[name]) for name in prior}

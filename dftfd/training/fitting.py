@@ -36,9 +36,9 @@ from dftfd.functionals.registry import get_functional
 from dftfd.model.options import Options
 from dftfd.runtime.arguments import (
     Kind,
+    accepted,
     callback,
     each,
-    fitting,
     mapping,
     optional,
     public,
@@ -148,7 +148,7 @@ SET = Kind("the name of a set, a path, or a BenchmarkSet", _as_set)
 
 OPTIMISER = Kind(
     "a transformation of gradients of optax, such as optax.adam(0.01)",
-    lambda value: fitting(all(callable(getattr(value, name, None)) for name in ("init", "update")), value),
+    lambda value: accepted(all(callable(getattr(value, name, None)) for name in ("init", "update")), value),
 )
 PAIRS = Kind("a dictionary {parameter: (lowest, highest)}", lambda value: mapping.convert(value))
 

@@ -18,8 +18,8 @@ from dftfd.errors import DamagedFileError, InputError, NumericalError, Unsupport
 from dftfd.functionals.base import Functional
 from dftfd.functionals.fingerprint import present_fingerprint
 from dftfd.functionals.registry import get_functional
+from dftfd.runtime.arguments import accepted, public, text, whole
 from dftfd.runtime.arguments import path as a_path
-from dftfd.runtime.arguments import public, text, whole
 from dftfd.runtime.files import picture, read_bytes, written_whole
 from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.notebook import ShownAsText
@@ -220,13 +220,9 @@ def load_proof(path: Path) -> Proof:
         entries["seconds"], entries["fraction"] = float(entries["seconds"]), float(entries["fraction"])
         entries["open_boxes"] = tuple(tuple(map(tuple, box)) for box in entries["open_boxes"])
         proof = Proof(**entries, tree=tuple(tree.tolist()))
-        if proof.outcome not in ("proved", "violated", "undecided"):
-            raise ValueError
-        if not all(isinstance(getattr(proof, name), str) for name in _TEXTS):
-            raise ValueError
-        if proof.proved and proof.boxes != proof.tree.count(PROVED):
-            raise ValueError
-        return proof
+        fits = proof.outcome in ("proved", "violated", "undecided")
+        fits &= all(isinstance(getattr(proof, name), str) for name in _TEXTS)
+        return accepted(fits and not (proof.proved and proof.boxes != proof.tree.count(PROVED)), proof)
     except Exception as error:
         raise DamagedFileError(f"{str(path)!r} is not a proof that dftfd saved.") from error
 

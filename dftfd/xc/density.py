@@ -19,7 +19,7 @@ from dftfd.errors import InputError
 from dftfd.functionals.densities import SPACE
 from dftfd.libcint.gto import GaussianBasis, gaussian_basis, monomial_powers
 from dftfd.libcint.mole import is_pyscf_mole
-from dftfd.runtime.arguments import Kind, fitting, public, traceable
+from dftfd.runtime.arguments import Kind, accepted, public, traceable
 from dftfd.system.molecule import Molecule
 from dftfd.xc.channels import both_spins
 
@@ -100,7 +100,7 @@ def _shell_values(table: ShellTable, l: int, r) -> jax.Array:
 
 _MOLECULE = Kind(
     "a Molecule, from dftfd.molecule(...), or a PySCF Mole",
-    lambda value: fitting(issubclass(type(value), Molecule) or is_pyscf_mole(value), value),
+    lambda value: accepted(issubclass(type(value), Molecule) or is_pyscf_mole(value), value),
 )
 
 
