@@ -331,10 +331,7 @@ def _tasks(inequality, tree) -> list:
         if kind == PROVED:
             tasks.append((lo, hi, None))
         elif 0 <= kind < len(lo):
-            middle = cut(lo[kind], hi[kind])
-            low, high = list(lo), list(hi)
-            low[kind], high[kind] = middle, middle
-            pending += [(low, hi), (lo, high)]
+            pending += _halves(lo, hi, kind, cut(lo[kind], hi[kind]))
         elif kind >= FACE:
             tasks.append((lo, hi, kind - FACE))
             pending.append(_face(lo, hi, kind - FACE))
