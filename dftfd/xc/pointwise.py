@@ -310,8 +310,12 @@ class Quadratics:
         return self._without_zeros({m: choose(m) for m in monomials})
 
     def value(self, form) -> int:
-        """The node of an isotropic form's value."""
-        total = form.get((), self.build.number(0.0))
+        """The node of an isotropic form's value.
+
+        The constant is added last: in 1 + c sigma_aa + 2 c sigma_ab + c sigma_bb with a large c, where gradients cancel,
+        it would be lost beside the first term.
+        """
+        total = self.build.number(0.0)
         quadratic: dict[tuple[int, int], dict] = {}
         traces: dict[int, dict] = {}
         for monomial, coefficient in form.items():
@@ -328,7 +332,7 @@ class Quadratics:
                 coefficient = _common(entries)
                 new = self.build.intern(Node("input", value=inputs[key]))
                 total = self.build.sum(total, self.build.product(coefficient, new))
-        return total
+        return self.build.sum(total, form[()]) if () in form else total
 
 
 def _degree(form) -> int:
