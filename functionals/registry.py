@@ -129,8 +129,8 @@ def functional(
         libxc's manner (own_x_name) tells it too.
     """
     name = _plain_name(name, "functional")
-    declared = _declared_kind(name, kind)
-    return lambda formula: register(term(name, doi=doi, kind=declared)(formula), spin_symmetric=spin_symmetric)
+    make = term(name, doi=doi, kind=kind)
+    return lambda formula: register(make(formula), spin_symmetric=spin_symmetric)
 
 
 def _declared_kind(name, kind) -> str:
@@ -150,11 +150,12 @@ def _declared_kind(name, kind) -> str:
     return letters
 
 
-def term(name: str, *, doi: str | None = None, kind: str = "") -> Callable[[Callable[..., Any]], Functional]:
+def term(name: str, *, doi: str | None = None, kind: str | None = None) -> Callable[[Callable[..., Any]], Functional]:
     """`functional` without registration: a formula that is one part of what is registered under its name."""
+    declared = _declared_kind(name, kind)
 
     def make(formula) -> Functional:
-        return Functional(name, ((1.0, EnergyTerm.from_formula(formula, name, doi, kind)),))
+        return Functional(name, ((1.0, EnergyTerm.from_formula(formula, name, doi, declared)),))
 
     return make
 

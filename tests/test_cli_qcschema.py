@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dftfd
-from dftfd.errors import FileError, InputError
+from dftfd.errors import FileError, FunctionalError, InputError
 from dftfd.results.qcschema import atomic_result, read_input, write_json
 from dftfd.runtime.files import check_writable
 
@@ -63,6 +63,17 @@ def test_functional_is_recorded(document):
     """What the name stood for is in extras: terms, coefficients, exact exchange."""
     functional = document[0]["extras"]["dftfd"]["functional"]
     assert [term["name"] for term in functional["terms"]] == ["lda_x", "lda_c_vwn"]
+
+
+def test_a_name_that_means_another_functional_is_not_handed_on():
+    """PBE with another kappa, named 'pbe', must not be read as PBE; its numbers in parentheses say what it is."""
+    other = dftfd.get_functional("pbe", kappa=1.2)
+    for functional, method in ((other.named("pbe"), "own:pbe"), (other, other.name), ("pbe", "pbe")):
+        result = dftfd.run_scf(dftfd.molecule("H 0 0 0; H 0 0 0.74", basis="sto-3g"), xc=functional, grid_level=1)
+        document = atomic_result(result)
+        assert document["model"]["method"] == method
+    with pytest.raises(FunctionalError, match="unknown functional 'own'"):
+        dftfd.get_functional("own:pbe")
 
 
 def test_an_old_file_is_replaced_and_nothing_is_left_behind(tmp_path):

@@ -162,6 +162,9 @@ def test_remarks_of_a_zmatrix_are_read():
         ("totq q_tot Ladung nelec qm_charge", ("is -2.0", "=> 2", "equals two"), "charge"),
         ("imult MULTP multiplet spin_state nsomo 2S", ("=> 2.0", "is 4"), "spin"),
         ("imult MULTP spin_state excess_spin", ("of three", "-> 4"), "spin"),
+        ("c s z", ("is -2", "is 2.0", "equals two"), "charge"),
+        ("charge chrg qtot", ("minus", "is positive", "--", "--, optimised"), "charge"),
+        ("m", ("is 2", "of 3", "equals three"), "spin"),
     ],
 )
 def test_words_of_electrons_beside_numbers_warn(words, links, about):
@@ -175,7 +178,7 @@ def test_words_of_electrons_beside_numbers_warn(words, links, about):
 @pytest.mark.parametrize(
     "comment",
     ["UHF/6-31G* opt", "multi 6-31G", "spin-orbit 2", "spin.2.xyz", "1s2 2s2 2p4", "initial_charges:R:1 magmoms:R:1"]
-    + ["charge transfer", "Mulliken charges in column 5"],
+    + ["charge transfer", "Mulliken charges in column 5", "charge-transfer complex", "C is 12", "conformer c of 5"],
 )
 def test_words_of_electrons_beside_other_numbers_are_silent(comment):
     assert not parse_geometry(f"2\n{comment}{O2}").mentions

@@ -49,6 +49,18 @@ def test_a_rule_for_reverse_mode_is_compared_with_the_slope(forward=(lambda f, x
         assert found.name == f"t_rule_{k}"
 
 
+@pytest.mark.parametrize("declare", [registry.term, dftfd.functional])
+def test_a_kind_in_words_is_the_kind_that_proofs_ask_for(declare):
+    """kind='exchange' of a name that tells nothing: exchange conditions apply; other words are refused."""
+    made = declare(f"t_kind_of_{declare.__name__}", kind="exchange")(lambda n: -0.7 * n ** (4 / 3))
+    assert made.terms[0][1].kind == "x"
+    assert dftfd.prove(made, "ex_nonpositive", {"s": (0, 1)}).proved
+    with pytest.raises(FunctionalError, match="one of exchange, correlation"):
+        declare("t_kind", kind="x")
+    with pytest.raises(FunctionalError, match="the name says correlation"):
+        declare("t_lda_c_kind", kind="exchange")
+
+
 def test_a_sound_functional_is_registered():
     """Decorator, parameters and use by name; the library's names are refused, as are bad formulas of a known name."""
 

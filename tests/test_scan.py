@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 
 from dftfd.functionals.base import EnergyTerm, Functional
-from dftfd.functionals.registry import get_functional
+from dftfd.functionals.registry import get_functional, lookup
+from dftfd.verify.extended import DIGITS, ExtendedEnergy, mpmath
+from dftfd.verify.point_comparison import scaled_error
 from dftfd.xc.pointwise import pointwise_kernel
-from tests.verification.extremes import directions, extreme_points, highest_order, not_finite
+from tests.verification.extremes import directions, extreme_points, highest_order, not_finite, tail_points
 from tests.verification.native import native_formulas
 
 DATA = Path(__file__).parents[1] / "data/extremes"
+ALL = sorted(json.loads((DATA / "scan.json").read_text()))
 QUICK = ["lda_c_pw", "gga_x_pbe", "gga_x_b88", "gga_c_lyp", "mgga_x_r2scan"]
 
 
@@ -75,6 +78,32 @@ def test_derivatives_are_finite(name, count=5_000):
     functional = get_functional(name)
     found = not_finite(functional, extreme_points(count), highest_order(functional))
     assert len(found) == highest_order(functional) + 1 and not any(len(places) for places in found)
+
+
+@pytest.mark.parametrize(
+    ("name", "compiled"),
+    [("gga_c_pbe", False), ("mgga_c_tpss", False)]
+    + [pytest.param(n, c, marks=[pytest.mark.slow, pytest.mark.one_in(3)]) for n in ALL for c in (False, True)],
+)
+def test_tails_of_two_spins(name, compiled, count=1_000, exact=12):
+    """Energies and slopes are finite and energies as in 150 digits, where s is 1e8; `extreme_points` ends at 1e3.
+
+    1 + c |nabla n|^2 lost its 1 where gradients cancel, so energies were NaN. alpha = (tau - tau_W) / tau_unif cannot
+    be better than the rounding unit times tau / tau_unif.
+    """
+    found = None if " of " in name else lookup(name)
+    functional = native_formulas()[name] if found is None else Functional(name, ((1.0, found.terms[0][1]),))
+    kernel, x = pointwise_kernel(functional, 2), tail_points(count)
+    x[:, :2] = np.array([[1.6e-26, 1.6e-26, 1.2e-50, 1.2e-50, 1.2e-50, 0, 0, 9e-26, 9e-26]] * 2).T
+    x[3, 1] *= -1
+    e, slopes = kernel(x, 1, compiled=compiled)
+    assert np.isfinite(e).all() and np.isfinite(slopes).all()
+    energy, used = ExtendedEnergy(functional), x[:, :exact]
+    with mpmath.workdps(DIGITS):
+        expected = np.array([float(energy(used[:, p])) for p in range(exact)])
+    n = used[0] + used[1]
+    unsure = 1e-15 * (used[7] + used[8]) / n ** (5 / 3) if name.startswith("mgga") else 0.0
+    assert (scaled_error(e[0, :exact], expected, n, ()) < 1e-11 + unsure).all()
 
 
 @pytest.mark.slow

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from dftfd.elements import ATOMIC_NUMBERS
-from dftfd.errors import InputError, UnsupportedError, shown
+from dftfd.errors import FunctionalError, InputError, UnsupportedError, shown
+from dftfd.functionals.registry import get_functional
 from dftfd.libcint.basis_sets import load_ecp
 from dftfd.libcint.mole import average_masses, common_masses
 from dftfd.runtime.arguments import each, flag, number, refuse_unknown, text
 from dftfd.runtime.files import write_text
-from dftfd.runtime.json_reader import parse_json
+from dftfd.runtime.json_reader import as_json, parse_json
 from dftfd.system.geometry import read_text, require_few_atoms
 from dftfd.system.molfile import warn_of_isotopes
 
@@ -138,10 +139,21 @@ def _field(document, name, kind, where):
     return document[name]
 
 
+def _method(settings) -> str:
+    """The functional's name; one that no reader knows where the name means another functional than was used."""
+    try:
+        meant = get_functional(settings.functional)
+    except FunctionalError:
+        return settings.functional
+    same = "=" in settings.functional or as_json(meant.definition) == as_json(settings.definition)
+    return settings.functional if same else f"own:{settings.functional}"
+
+
 def atomic_result(result, driver: str = "energy") -> dict:
     """An SCFResult as a QCSchema AtomicResult: plain dictionaries, lists, numbers and text.
 
     driver: a name of RETURNS. The keywords are the options of run_scf that decide the answer, so it can be sent back.
+    A functional whose name means another one, as named("pbe") with other parameters, has the method "own:pbe".
     """
     if driver not in RETURNS:
         raise InputError(f"unknown driver {driver!r} of QCSchema; known here: {', '.join(RETURNS)}.")
@@ -156,7 +168,7 @@ def atomic_result(result, driver: str = "energy") -> dict:
         "schema_version": 1,
         "molecule": _molecule(result),
         "driver": driver,
-        "model": {"method": settings.functional, "basis": _basis(result)},
+        "model": {"method": _method(settings), "basis": _basis(result)},
         "keywords": keywords,
         "properties": _properties(result),
         "return_result": RETURNS[driver](result),

@@ -61,11 +61,11 @@ _BROKEN = re.compile(
 _BEFORE = re.compile(r"(?<!\w)_\Z")
 """A word about electrons, perhaps with a stray blank or comma in it, before a number."""
 _CUT_SHORT = re.compile(
-    r"(?<![\w.:-])(?:c|ch|chr|cha|char|charg|crg|mu|mul|multi|mlt|s|sp|spi|n?el|ne|ms|s?z|\w{0,9}magneti[sz]ation|\w{1,9}chrg|\w{1,9}chg)"
-    r"\s?[=:]\s?[+-]?[0-9](?:\.0*)?(?![\w.:])",
+    r"(?<![\w.:'’-])(?:c|ch|chr|cha|char|charg|crg|mu|mul|multi|mlt|s|sp|spi|n?el|ne|ms|s?z|\w{0,9}magneti[sz]ation|\w{1,9}chrg|\w{1,9}chg)"
+    r"(?:\s?[=:]\s?|\s(?:is|equals?)\s)(?:[+-]?[0-9](?:\.0*)?|(?:minus |plus )?(?:one|two|three|four|five))(?![\w.:])",
     re.I,
 )
-"""What may be meant as charge, multiplicity or spin and is none of their names, with a small number: c=-2."""
+"""What may be meant as charge, multiplicity or spin and is none of their names, with a small number: c=-2, c is 2."""
 _OF_ELECTRONS = re.compile(r"charge|chrg|n_?elec|^electrons|multiplicity|(?<![a-z])spin", re.I)
 _IONS = (
     r"(?:thio|per|di|pyro)?(?:sul(?:f|ph)|selen|carbon|oxal|chrom|molybd|tungst|silic|mangan|succin|malon)(?:ate|ite)"
@@ -95,7 +95,7 @@ _MENTIONS = {
         r"|(?:singly|doubly|triply|negative|positive|unit)\W?charged?|charged"
         rf"|(?:charge\W{{1,3}}(?:of |is )?(?:minus |plus )?|minus |plus ){_COUNT}"
         rf"|{_COUNT} electrons? (?:removed|added|more|less)|--?(?:c|q|chrg|charge) [+-]?[1-9]|q ?[+-]?[1-9](?![\w.])"
-        rf"|\A\W*(?:{_IONS})\W*\Z)(?![A-Za-z])"
+        rf"|(?:\A|[,;(] ?)c of [+-]?[1-9]|\A\W*(?:{_IONS})\W*\Z)(?![A-Za-z])"
         r"|(?<![\w.=:+-])[+-][1-9](?![\w.])|(?<![\w.+-])[1-9][+-](?![\w.+-])|_[+-][1-9](?![0-9.])"
         r"|[_-](?:minus|plus)(?![A-Za-z])|[\w)\]][)\].\u00b7\u2022*^ ][+-]\Z"
         r"|(?<![\w+\-\[(])(?:(?:[A-Z][a-z]?[0-9]{0,2}){1,20}|\[(?:[A-Z][a-z]?[0-9]{0,2}){1,20}\])(?:\^?[0-9]?[+-]|\+[1-9]|\s[0-9][+-]|\s?\([0-9]?[+-][0-9]?\))(?![\w+\-\]])"
@@ -110,6 +110,7 @@ _MENTIONS = {
         r"|(?<![\w.])\^?[2-7][\u03a3\u03a0\u0394SPDF](?=[gu+-]|\Z)|\A\W*(?:state\W+)?(?:[TQ][0-9]|D[1-9])\W*\Z"
         rf"|(?<![a-z_])(?:multiplicity|mult|spin)\W{{1,3}}(?:of |is )?{_COUNT}"
         r"|(?<!\S)--?(?:m|mult|u|uhf) [1-9](?![\w.])"
+        r"|(?<!\w)m (?:of|is|equals?) (?:[2-9]|two|three|four)(?![\w.])"
         r"|(?<![\w./-])uhf [1-9](?![\w.])|(?<!\w)n_?(?:alpha|beta|[ab])\s?[=:]\s?[0-9]|[0-9] (?:alpha|beta)(?!\w)"
         r"|(?<![\w.=])0 [2-7]\Z",
         re.I,
@@ -121,7 +122,8 @@ _NEARBY = {
     "charge": re.compile(
         r"(?:ch(?:a?r)?ge?(?:s|_\w{0,9})?|icharg|ladung|carg[ao]|carica|(?<![a-z])(?:q|q_?tot|tot(?:al)?_?q|z_?tot"
         rf"|n_?elec\w{{0,6}})){_LINK}(?:(?:minus |plus |negative )?(?:{_WORDS})(?![a-z])"
-        r"|(?<![.\d])[+-]?[1-9][0-9]?(?:\.0*)?(?![\w.%])|[+-]{1,3}\Z)",
+        r"|(?<![.\d])[+-]?[1-9][0-9]?(?:\.0*)?(?![\w.%])|[+-]{1,3}(?=\s?(?:[,;)\]]|\Z))"
+        r"|(?:minus|plus|negative|positive)(?![a-z]))",
         re.I,
     ),
     "spin": re.compile(

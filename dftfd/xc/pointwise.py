@@ -257,12 +257,12 @@ class Quadratics:
         return {(): self._plain(node, [self.value(form) for form in forms])}
 
     def _settled(self, form):
-        """A sum by its value, where it has one, so that what follows is computed as it is written.
+        """A form by its value, where it has one, so that what follows is computed as it is written.
 
         In 1 - min(x, c) as a sum of selected coefficients, and in x q - y q for (x - y) q, rounding undoes what the
-        formula promises.
+        formula promises; in c sigma_aa + 2 c sigma_ab + c sigma_bb that of opposite gradients is c times too large.
         """
-        if () not in form or len(form) == 1:
+        if form.keys() == {()}:
             return form
         try:
             return {(): self.value(form)}
@@ -312,8 +312,8 @@ class Quadratics:
     def value(self, form) -> int:
         """The node of an isotropic form's value.
 
-        The constant is added last: in 1 + c sigma_aa + 2 c sigma_ab + c sigma_bb with a large c, where gradients cancel,
-        it would be lost beside the first term.
+        The constant is added last: in 1 + c sigma_aa + 2 c sigma_ab + c sigma_bb with a large c it would be lost beside
+        the first term where gradients cancel.
         """
         total = self.build.number(0.0)
         quadratic: dict[tuple[int, int], dict] = {}

@@ -34,6 +34,24 @@ def extreme_points(count: int, seed: int = 1) -> np.ndarray:
     return variables(rho, s, alpha, q, cosine)
 
 
+def tail_points(count: int, seed: int = 1) -> np.ndarray:
+    """Points (9, count) as in the tails of molecules and atoms, where s grows without limit, the same at every call.
+
+    n of each spin: 1e-30 to 1e-3, two fifths the same in both, a seventh absent.   k = |nabla n| / 2n: 0.01 to 100.
+    Gradients: parallel, opposite (they cancel exactly where the spins are alike), or at an angle.
+    tau: tau_W = k^2 n / 2 to 100 tau_W.   Laplacian: 4 k^2 n of either sign.
+    """
+    rng = np.random.default_rng(seed)
+    n, k = 10 ** rng.uniform(-30, -3, (2, count)), 10 ** rng.uniform(-2, 2, (2, count))
+    alike = rng.uniform(size=count) < 0.4
+    n[1], k[1] = np.where(alike, n[0], n[1]), np.where(alike, k[0], k[1])
+    n[1] = np.where(rng.uniform(size=count) < 1 / 7, 0.0, n[1])
+    gradient, cosine = 2 * k * n, rng.choice([1.0, 1.0, 1.0, -1.0, 0.3, 0.0], count)
+    sigma = np.stack([gradient[0] ** 2, gradient[0] * gradient[1] * cosine, gradient[1] ** 2])
+    tau = 0.5 * k * k * n * 10 ** rng.choice([0, 0, 0, 0.5, 1, 2], (2, count))
+    return np.concatenate([n, sigma, rng.choice([-1, 1, 1], (2, count)) * 4 * k * k * n, tau])
+
+
 def directions(x: np.ndarray, count: int, used: tuple[int, ...], seed: int = 2) -> np.ndarray:
     """(count, variable, point): at half of the points one of the variables `used` alone, each time another one.
 
