@@ -15,6 +15,7 @@ Files of other programs are recognised by what they begin with or always have. N
 decide what a line of atoms means. Columns of xyz files in another order than element, x, y, z are refused.
 """
 
+import itertools
 import math
 import os
 import re
@@ -478,11 +479,12 @@ def check_further_columns(comment: str, rows: list[list[str]], source: str) -> N
 
     They have more columns than four, and x is a whole number in all lines before three columns with points, or one and
     the same before numbers with points, or any but zero in all of them, or counts the lines, or is the element's atomic
-    number or mass, or has other decimals than the three columns behind, which have the same (charges, radii), or y and
-    the next but one are 0 or 1 (MOPAC's flags). A comment that tells the columns is believed.
+    number or mass, or has other decimals than the three columns behind, which have the same (charges, radii), or y or z
+    is whole, as MOPAC's flags are, beside three columns with points, or other columns make a molecule where the first
+    three make none. A comment that tells the columns is believed.
     Where lines have different numbers of columns, one may have a blank or a comma within a number.
     """
-    from dftfd.libcint.mole import average_masses  # PySCF, which help and lists do not wait for
+    from dftfd.libcint.mole import average_masses, covalent_radii  # PySCF, which help and lists do not wait for
 
     widths = [sum(1 for word in row[1:] if any(map(str.isdigit, word))) for row in rows]
     if widths and min(widths) < max(widths):
@@ -500,22 +502,52 @@ def check_further_columns(comment: str, rows: list[list[str]], source: str) -> N
     is_whole = not any(set(".eEdD") & set(word) for word in columns[1])
     is_code = (is_pointed or (is_constant and has_points)) if is_whole else is_pointed and is_constant
     is_code &= is_whole or bool(real(columns[1][0]))  # a plane x = 0 is written with points, too
-    is_flag = pointed[1:6] == [True, False, True, False, True] and set(columns[2]) | set(columns[4]) <= {"0", "1"}
-    is_number = [real(word) for word in columns[1]] == [
-        ATOMIC_NUMBERS[parse_atom_name(word, "atom").symbol] for word in columns[0]
-    ]
-    masses = average_masses([ATOMIC_NUMBERS[parse_atom_name(word, "atom").symbol] for word in columns[0]])
+    flags = [k for k in (2, 3) if not any("." in word for word in columns[k]) and pointed[1] and sum(pointed) > 2]
+    numbers = [ATOMIC_NUMBERS[parse_atom_name(word, "atom").symbol] for word in columns[0]]
+    is_number = [real(word) for word in columns[1]] == numbers
+    masses = average_masses(numbers)
+    if other := _columns_of_a_molecule(covalent_radii(numbers), columns[1:10]):
+        raise InputError(
+            f"{source}: columns {', '.join(str(k + 2) for k in other)} of the lines of atoms, "
+            f"{shown(' '.join(rows[0]))}, are those of a molecule, and columns 2, 3, 4 are not; 'El x y z' expected."
+        )
     is_mass = all(abs((real(word) or 0) - mass) < 0.05 for word, mass in zip(columns[1], masses, strict=True))
     is_index = len(rows) > 1 and columns[1] in ([str(k + start) for k in range(len(rows))] for start in (0, 1))
-    numbers = zip(columns[1:5], pointed[1:5], strict=True)
-    digits = [{len(word.partition(".")[2]) for word in column} if is_real else set() for column, is_real in numbers]
+    written = zip(columns[1:5], pointed[1:5], strict=True)
+    digits = [{len(word.partition(".")[2]) for word in column} if is_real else set() for column, is_real in written]
     is_alone = any(map(real, columns[1])) and [len(d) for d in digits] == [1] * 4 and len(rows) > 1
     is_alone &= digits[0] != digits[1] == digits[2] == digits[3]
-    if is_code or is_flag or is_number or is_index or is_mass or is_alone:
+    if is_code or flags or is_number or is_index or is_mass or is_alone:
         raise InputError(
-            f"{source}: column {3 if is_flag else 2} of the lines of atoms, {shown(' '.join(rows[0]))}, holds atomic "
-            "numbers, masses, charges, codes or flags; 'El x y z' expected, coordinates with points."
+            f"{source}: column {flags[0] + 1 if flags else 2} of the lines of atoms, {shown(' '.join(rows[0]))}, holds "
+            "atomic numbers, masses, charges, codes or flags; 'El x y z' expected, coordinates with points."
         )
+
+
+def _columns_of_a_molecule(radii, columns: list[list[str]]) -> tuple[int, ...] | None:
+    """Three columns, other than the first three, by which each atom has a neighbour at the distance of a bond.
+
+    None where the first three do, in angstrom or bohr; for two atoms, where numbers of any meaning may be a bond; and
+    for hundreds, which take long. radii: covalent ones [bohr].
+    """
+    from dftfd.libcint.mole import BOHR_IN_ANGSTROM
+
+    numbers = [[real(word) for word in column] for column in columns]
+    usable = [k for k, column in enumerate(numbers) if None not in column]
+    if not 3 <= len(radii) <= 200 or usable[:3] != [0, 1, 2]:
+        return None
+
+    def nearest(chosen, unit):
+        r = np.array([numbers[k] for k in chosen]).T * unit
+        distances = np.linalg.norm(r[:, None] - r, axis=-1) / (radii[:, None] + radii)
+        np.fill_diagonal(distances, np.inf)
+        return distances.min(axis=1)
+
+    are_bonds = lambda d: 0.75 < d.min() and d.max() < 1.25
+    if any(are_bonds(nearest((0, 1, 2), unit)) for unit in (1.0, 1 / BOHR_IN_ANGSTROM)):
+        return None
+    others = (chosen for chosen in itertools.combinations(usable, 3) if chosen != (0, 1, 2))
+    return next((chosen for chosen in others if are_bonds(nearest(chosen, 1 / BOHR_IN_ANGSTROM))), None)
 
 
 _NAMED_VALUE = re.compile(r"(?P<sign>[+-]?)(?P<name>[A-Za-z_]\w*)")
