@@ -509,6 +509,12 @@ def test_smiles_with_a_charge_behind_are_refused_and_clear_ones_are_silent():
         for text in ("F/C=C/F", "CC(F)Cl", "C[CH2]", "CCO ethanol"):
             molecule(f"smiles:{text}", "sto-3g")
         assert molecule("smiles:[O][O]", "sto-3g", spin=2).spin == 2
+        assert molecule("smiles:[OH-] anion", "sto-3g").charge == -1
+    for text, word in (("O anion", "anion"), ("C=C triplet", "triplet")):
+        with pytest.warns(InputWarning, match=f"says '{word}', but the SMILES have no"):
+            molecule(f"smiles:{text}", "sto-3g")
+    with pytest.raises(InputError, match="leaves out radicals"):
+        molecule("smiles:[NH4+] |^1:0|", "sto-3g")
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,9 @@ def test_records_of_an_sd_file(tmp_path):
         (record([("Q", 0, 0, 0)]), "Q"),
         (record(HYDROXIDE, "M  CHG  1   1  -1\nM  CHG  1   1  -1\n"), "an atom that has been named"),
         (record(HYDROXIDE, "M  RAD  1   1   9\n"), "1 to 3 expected"),
+        (record(HYDROXIDE, "m  chg  1   1  -1\n"), "before 'M END' expected"),
+        (record(HYDROXIDE, "M  CH G  1   1  -1\n"), "before 'M END' expected"),
+        (record(HYDROXIDE) + "M  CHG  1   1  -1\n", "before 'M END' expected"),
     ],
 )
 def test_what_is_refused(tmp_path, text, match):

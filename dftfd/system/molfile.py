@@ -3,9 +3,9 @@
 A. Dalby et al., J. Chem. Inf. Comput. Sci. 32, 244 (1992). doi:10.1021/ci00007a012
 """
 
+import itertools
 import re
 import warnings
-from itertools import pairwise
 
 from dftfd.errors import InputError, InputWarning, UnsupportedError, shown
 from dftfd.runtime.written_numbers import real, whole
@@ -17,6 +17,10 @@ _OLD_CHARGES = {1: 3, 2: 2, 3: 1, 5: -1, 6: -2, 7: -3}
 """Charges by the codes of the atoms' lines, which count where no line says M  CHG; code 4 is a doublet."""
 _DOUBLET = 4
 _AROMATIC = 4
+
+
+_ALMOST = re.compile(r"\s*m\s*(?:c\s*h\s*g|r\s*a\s*d)(?![A-Za-z])", re.I)
+"""A line of charges or radicals, by letters of any size, with blanks anywhere."""
 
 
 def is_molfile(lines) -> bool:
@@ -46,8 +50,12 @@ def atoms_of(lines, source: str) -> tuple[list[tuple[str, list[float]]], int, in
             raise InputError(f"{source}, line {number}: three numbers in columns of ten expected, found {shown(line)}.")
         atoms.append((line[31:34].strip(), position))
         codes.append(whole(line[36:39].strip()) or 0)
-    tail = lines[4 + int(count) :]
-    tail = tail[: next((k for k, line in enumerate(tail) if line.split() == ["M", "END"]), len(tail))]
+    tail = list(itertools.takewhile(lambda line: not line.startswith(">"), lines[4 + int(count) :]))
+    end = next((k for k, line in enumerate(tail) if line.split() == ["M", "END"]), len(tail))
+    for line in filter(_ALMOST.match, tail):
+        if line.split()[:2] not in (["M", "CHG"], ["M", "RAD"]) or line in tail[end:]:
+            raise InputError(f"{source}: {shown(line)} is not read; 'M  CHG  1   1  -1' before 'M  END' expected.")
+    tail = tail[:end]
     if tail and _is_line_of_atom(tail[0]):
         raise InputError(f"{source}, line 4: counts {count} atoms, but {shown(tail[0].strip())} follows as one more.")
     if len(atoms) > 1 and lines[1][20:22] == "2D":
@@ -73,7 +81,9 @@ def atoms_of(lines, source: str) -> tuple[list[tuple[str, list[float]]], int, in
 def titles(lines) -> list[str]:
     """What a person wrote: the title, the comment, and data of SD files as 'name: value'."""
     data = [
-        f"{match[1]}: {value.strip()}" for line, value in pairwise(lines) if (match := re.match(r">.*<([^<>]*)>", line))
+        f"{match[1]}: {value.strip()}"
+        for line, value in itertools.pairwise(lines)
+        if (match := re.match(r">.*<([^<>]*)>", line))
     ]
     return [lines[0], lines[2], *data]
 

@@ -88,6 +88,13 @@ def _tell_what_is_open(chem, read, text):
     told = said_in(name, shown(text))
     if said := [f"{word}={told[word]}" for word in ("charge", "spin") if word in told]:
         raise InputError(f"{shown(text)}: {said[0]} behind SMILES is not read; give it as an option, charge= or spin=.")
+    electrons = {"charge": chem.GetFormalCharge(read), "spin": sum(a.GetNumRadicalElectrons() for a in read.GetAtoms())}
+    for about in (name for name in told["mentions"] if not electrons[name]):
+        _warn(
+            f"{shown(text)} says {shown(told['mentions'][about])}, but the SMILES have no {about}; give it as option."
+        )
+    if "^" in text.partition("|")[2] and not electrons["spin"]:
+        raise InputError(f"{shown(text)}: RDKit leaves out radicals said behind SMILES; give spin= as an option.")
     if any(atom.GetIsotope() for atom in read.GetAtoms()):
         warn_of_isotopes(shown(text))
     places = list(chem.FindPotentialStereo(read))
