@@ -220,10 +220,12 @@ def parameters(case: Case) -> Iterator[Comparison]:
         raise Inapplicable
     shares = np.random.default_rng(case.seed).uniform(0.5, 1.0, len(names))
     steps = {name: share * max(abs(values[name]), 0.1) for name, share in zip(names, shares, strict=True)}
+    holders = {name: {t.name for _, t in result.functional.terms if name in t.parameters} for name in names}
+    places = {name: [name] if name == "omega" else [f"{t}.{name}" for t in holders[name]] for name in names}
     got = sum(of_term[name] * step for name, step in steps.items() for of_term in slopes.values() if name in of_term)
 
     def value(t):
-        moved = {name: values[name] + t * step for name, step in steps.items()}
+        moved = {place: values[name] + t * steps[name] for name in names for place in places[name]}
         return total(solved(case, guess=result, xc=result.functional.with_parameters(**moved)))
 
     expected, error = slope(value, 0.005)
