@@ -4,10 +4,12 @@ Options of pytest that this file adds:
 
 --ledger=FILE   one line of JSON per finished test: outcome, processor time [s] with child processes, wall time [s],
                 programs compiled by XLA, processes started; before them one that counts the tests that were asked for
---resume        leave out what passed according to FILE; lines of other code or another environment do not count
+--resume        leave out what passed according to FILE in the same environment, with this code or with another commit
+                from which nothing has changed that the test could see: other tests, pages and data that it never names
 --shard K/N     take the K-th of N parts; parts are whole files, balanced by data/reliability/durations.json
 """
 
+import ast
 import functools
 import hashlib
 import json
@@ -102,6 +104,59 @@ def key() -> str:
     return hashlib.sha256(json.dumps([code(), environment()], sort_keys=True).encode()).hexdigest()[:16]
 
 
+def holds(line: dict, code_now: str, environment_now: dict) -> bool:
+    """Whether the outcome of a line is that of this code, too: nothing that its test could see has changed."""
+    if line.get("environment") != environment_now:
+        return False
+    file = line["test"].split("::")[0]
+    return line["code"] == code_now or not any(may_see(file, path) for path in changed(line["code"], code_now))
+
+
+@functools.cache
+def changed(before: str, now: str) -> frozenset[str]:
+    """Files that differ between two commits; with changes that are in neither, all of them."""
+    words = ["git", "diff", "--name-only", "--no-renames", "-z", before, now]
+    found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    return frozenset({"unknown"} if found.returncode else filter(None, found.stdout.split("\0")))
+
+
+def may_see(file: str, path: str) -> bool:
+    """Whether the outcome of the tests of a file may depend on a file of the project: said too often, never too rarely.
+
+    Modules of tests are seen where they are imported, pages and data where words of theirs stand in these modules.
+    """
+    if path == "tests/ledger.py":
+        return False  # it counts
+    modules, words = _imported(file)
+    runs_others = any(word in words for word in ("examples", "verification", "docs"))
+    if path.endswith(".md") or path.startswith("docs/"):
+        return runs_others or any(word in words for word in (".md", "README", "CHANGELOG"))
+    if path.startswith("data/"):
+        return runs_others or Path(path).parts[1] in words
+    if path.startswith("tests/") and path.endswith(".py"):
+        of_all = Path(path).name in ("__init__.py", "conftest.py", "budgets.py", "order.py")
+        return of_all or path in modules or ("verification" in path and runs_others)
+    return True
+
+
+@functools.cache
+def _imported(file: str) -> tuple[frozenset[str], str]:
+    """The modules below tests/ that a file imports, directly or not, itself included, and their text."""
+    found, left = {}, [file]
+    while left:
+        path = left.pop()
+        if path in found or not (ROOT / path).is_file():
+            continue
+        found[path] = (ROOT / path).read_text()
+        for node in ast.walk(ast.parse(found[path])):
+            names = [alias.name for alias in getattr(node, "names", ())] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+            tails = [name.replace(".", "/") for name in names if name.startswith("tests.")]
+            left += [tail + end for tail in tails for end in (".py", "/__init__.py", "/__main__.py")]
+    return frozenset(found), "\n".join(found.values())
+
+
 def entries(file) -> list[dict]:
     """The lines of a ledger; a last line that was cut short by a kill is left out."""
     lines = Path(file).read_text().splitlines() if Path(file).exists() else []
@@ -156,7 +211,8 @@ def pytest_collection_modifyitems(config, items):
     if config.getoption("shard"):
         left_out += _other_shards(config.getoption("shard"), items)
     if config.getoption("resume") and file:
-        passed = {line["test"] for line in entries(file) if line["key"] == now and line.get("outcome") == "passed"}
+        here = worker.get("code") or code(), environment()
+        passed = {line["test"] for line in entries(file) if line.get("outcome") == "passed" and holds(line, *here)}
         left_out += [item for item in items if item.nodeid in passed]
     if left_out:
         gone = set(map(id, left_out))
@@ -192,7 +248,7 @@ class Ledger:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node):
-        node.workerinput["ledger key"] = self.key
+        node.workerinput |= {"ledger key": self.key, "code": self.of_the_run["code"]}
 
     def pytest_runtest_logreport(self, report):
         worst = ("passed", "skipped", "failed")

@@ -2,6 +2,7 @@
 
 import json
 import re
+import subprocess
 
 import pytest
 
@@ -87,6 +88,46 @@ def test_a_test_that_is_not_known_costs_what_its_other_cases_do():
     assert ledger.expected(["a.py::x[1]", "a.py::x[3]", "b.py::z"], known) == {
         "a.py::x[1]": 2.0, "a.py::x[3]": 3.0, "b.py::z": 0.5,
     }  # fmt: skip
+
+
+def test_an_outcome_holds_until_something_changes_that_the_test_sees(tmp_path, monkeypatch):
+    """Commits of a repository of four files; the library, conftest and what a test imports or names are seen."""
+    git = lambda *words: subprocess.run(
+        ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *words], cwd=tmp_path, capture_output=True, check=True
+    ).stdout.decode()
+    texts = {
+        "tests/test_a.py": "from tests import tool\nFILE = 'reference/a.json'\n",
+        "tests/tool.py": "import tests.deep\n", "tests/deep.py": "", "tests/test_b.py": "PAGE = 'docs'\n",
+        "tests/conftest.py": "", "tests/ledger.py": "", "dftfd/x.py": "", "data/reference/a.json": "",
+        "data/other/b.json": "", "README.md": "",
+    }  # fmt: skip
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    def commit():
+        git("add", ".")
+        git("commit", "-qm", "one")
+        return git("rev-parse", "HEAD").strip()
+
+    git("init", "-q")
+    monkeypatch.setattr(ledger, "ROOT", tmp_path)
+    ledger._imported.cache_clear()
+    first, here = commit(), {"python": "3"}
+    line = lambda of: {"test": f"tests/test_{of}.py::x", "code": first, "environment": here}
+    assert ledger.holds(line("a"), first, here) and not ledger.holds(line("a"), first, {"python": "4"})
+    seen = {
+        "tests/test_a.py": "a", "tests/tool.py": "a", "tests/deep.py": "a", "tests/test_b.py": "b", "dftfd/x.py": "ab",
+        "data/reference/a.json": "ab", "data/other/b.json": "b", "README.md": "b", "tests/conftest.py": "ab",
+        "tests/ledger.py": "",
+    }  # fmt: skip
+    for name, by in seen.items():
+        (tmp_path / name).write_text(texts[name] + "# more\n")
+        now = commit()
+        assert {of for of in "ab" if not ledger.holds(line(of), now, here)} == set(by), name
+        git("checkout", "-q", first)
+    assert not ledger.holds(line("a"), first + "+changes", here) and not ledger.holds(line("a"), "unknown", here)
+    ledger._imported.cache_clear()
 
 
 def test_a_line_cut_short_by_a_kill_is_left_out_and_a_broken_one_is_not(tmp_path):

@@ -18,10 +18,17 @@ COSTS = ("cpu", "wall", "compiling", "tracing", "compilations", "processes")
 
 
 def newest(lines: list[dict]) -> tuple[list[dict], int]:
-    """The lines of the code and environment that the ledger holds last, the last one of each test; tests asked for."""
-    of_the_run = [line for line in lines if line["key"] == lines[-1]["key"]]
-    tests = list({line["test"]: line for line in of_the_run if "test" in line}.values())
+    """The lines that hold for the code and environment of the last one, the last of each test; tests asked for."""
+    head = [line for line in lines if "test" in line][-1:]
+    of_the_run = [line for line in lines if head and line["key"] == head[0]["key"]]
+    tests = {line["test"]: line for line in lines if "test" in line and holds(line, head[0])}
+    tests = list(tests.values())
     return tests, max((line["asked for"] for line in of_the_run if "asked for" in line), default=len(tests))
+
+
+def holds(line, head) -> bool:
+    """Whether a line is of the code and environment of another, or its outcome does not hang on what has changed."""
+    return line["key"] == head["key"] or ledger.holds(line, head["code"], head["environment"])
 
 
 def report(lines: list[dict], asked_for: int) -> dict:
@@ -37,6 +44,7 @@ def report(lines: list[dict], asked_for: int) -> dict:
         "environment": head["environment"],
         "asked for": asked_for,
         "tests": len(lines),
+        "of earlier commits": sum(line["code"] != head["code"] for line in lines),
         **outcomes,
         **{cost: round(sum(line.get(cost, 0) for line in lines), 1) for cost in COSTS},
         "not passed": {line["test"]: line.get("why", "") for line in lines if line["outcome"] != "passed"},
@@ -54,7 +62,8 @@ def text(found: dict) -> str:
         f"code         {found['code']}",
         f"environment  {environment}",
         f"tests        {found['tests']} of {found['asked for']}: "
-        f"{found['passed']} passed, {found['failed']} failed, {found['skipped']} skipped",
+        f"{found['passed']} passed, {found['failed']} failed, {found['skipped']} skipped; of an earlier commit, from "
+        f"which nothing has changed that they see: {found['of earlier commits']}",
         f"cost         {found['cpu']:,.0f} s of processor time, {found['compilations']:,.0f} programs compiled in "
         f"{found['compiling']:,.0f} s, traced in {found['tracing']:,.0f} s, {found['processes']:,.0f} processes",
     ]
