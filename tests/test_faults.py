@@ -84,7 +84,7 @@ def test_random_molecules(faults, runs=60):
     assert both.get("same", 0) >= 0.97 * sum(both.values()) and "higher" not in both
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [2, pytest.param(60, marks=pytest.mark.slow)])
 def test_definitions(faults, count):
     """Sound definitions are taken, and their Fock matrices are the derivatives of their energies; others refused."""
     found = faults("definitions", "definitions", count)
