@@ -64,10 +64,11 @@ def report_conditions() -> str:
 
 def layers() -> str:
     """The packages of dftfd from the bottom up, with the first sentence of their docstrings."""
-    from tests.test_project import FLOORS
-
+    source = (ROOT / "tests" / "test_project.py").read_text()  # not imported: it needs pytest
+    named = (node for node in ast.parse(source).body if isinstance(node, ast.Assign))
+    floors = next(ast.literal_eval(node.value) for node in named if node.targets[0].id == "FLOORS")
     body = []
-    for layer, packages in enumerate(FLOORS[:-1]):
+    for layer, packages in enumerate(floors[:-1]):
         for package in sorted(packages):
             path = ROOT / "dftfd" / f"{package}.py"
             text = (path if path.is_file() else ROOT / "dftfd" / package / "__init__.py").read_text()
