@@ -1,251 +1,465 @@
-r"""Reaction energies of candidates on fixed densities, and fits of their parameters under cuts.
+r"""Reaction energies and exact conditions of candidates, and fits of parameters to the one under the other.
+
+Both are rows of numbers that are linear in energies at points (`Rows`): a reaction energy sums them over the points of
+its molecules, the left side of a local condition (dftfd.verify.local_conditions) over points along ln r_s, whose
+differences are its Taylor coefficients. A cut is a point at which an earlier candidate broke a condition. A fit is
 
     minimise  sum_i w_i (Delta E_i(p) - reference_i)^2 / sum_i w_i + ridge + sum_k [K max(0, m - g_k(p))]^2
 
-g_k >= 0 are conditions at points at which earlier candidates broke them (dftfd.discovery.candidate_conditions).
-Parameters that the energy is linear in start from linear least squares, positive ones are varied by their logarithm.
+with g_k the left sides at cuts. Parameters that the energy is linear in start from linear least squares, positive ones
+are varied by their logarithm.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import least_squares
+import scipy.linalg
+from scipy.optimize import leastsq
+from scipy.sparse import block_diag, csr_array, diags_array
 
 from dftfd.discovery import expressions
-from dftfd.discovery.candidate_conditions import Cut, values_of_cuts
-from dftfd.discovery.forms import Candidate, Form, Gas, exchange_ingredients, native_correlation, native_exchange
+from dftfd.discovery.compression import orthonormal_functions
+from dftfd.discovery.forms import (
+    Candidate,
+    Form,
+    Gas,
+    as_functional,
+    exchange_ingredients,
+    native_correlation,
+    native_exchange,
+    spin_power,
+)
 from dftfd.discovery.points import TrainingPoints
+from dftfd.errors import InputError, UnsupportedError, closest_names, shown
+from dftfd.functionals.common import C_X
 from dftfd.libcint.mole import HARTREE_IN_KCAL
+from dftfd.verify.local_conditions import CONDITIONS, DOMAIN, FAR
+from dftfd.verify.proofs import Proof, decide
 
-RIDGE = 1e-3
+RIDGE = 1e-6
 """kcal/mol for a parameter of 1, or a logarithm of 1: decides where the data do not."""
 
 STEEPNESS, MARGIN = 1000.0, 2e-3
-"""K [kcal/mol] and m, of the cuts."""
-
-HOPELESS = 1e5
-"""Root mean square error [kcal/mol] at the start of a fit above which it is not tried."""
+"""K [kcal/mol] and m, of the cuts; left sides are in units of the uniform gas's."""
 
 WORTHLESS = 1e6
 """Residual [kcal/mol] of a reaction or a cut for which the formula has no value."""
 
-LARGEST_C, LOG_P = 50.0, (-9.0, 9.0)
+CHOICE = 4000
+"""Points among which nodes are chosen."""
+
+LARGEST_C, LOG_P = 50.0, 9.0
 """Bounds of a parameter's size, and of the logarithm of a positive one."""
 
+TOLERANCE = 1e-7
+"""A left side below minus this times the uniform gas's counts as negative here; proofs have no tolerance."""
 
-class Problem:
-    """Reactions of one role and what is fixed about their energies."""
+MOST_CUTS = 24
+"""Cuts of a condition that fits see: the last ones."""
 
-    def __init__(self, points: TrainingPoints, form: Form):
-        self.points, self.form = points, form
-        self.x = exchange_ingredients(points.x_s2, points.x_alpha)
-        self.gas = Gas.of(points.c_rs, points.c_zeta, points.c_s2, points.c_alpha)
-        fixed = np.array(points.base)
-        if form.exchange and "x" not in form.parts:
-            fixed = fixed + points.sum_x(native_exchange(form.exchange, points.x_s2, points.x_alpha))
-        if form.correlation and "c" not in form.parts:
-            gas = points.c_rs, points.c_zeta, points.c_s2, points.c_alpha
-            fixed = fixed + points.sum_c(native_correlation(form.correlation, *gas))
+VARIABLES = ("rs", "s", "alpha", "zeta")
+
+STEP = 4e-3
+DIFFERENCES = {
+    0: {0: 1.0},
+    1: {-2: 1 / (12 * STEP), -1: -8 / (12 * STEP), 1: 8 / (12 * STEP), 2: -1 / (12 * STEP)},
+    2: {k: d / (24 * STEP**2) for k, d in zip(range(-2, 3), (-1, 16, -30, 16, -1), strict=True)},
+}
+"""Taylor coefficients of f(exp(t) r_s) in t from f at k STEP, to STEP^4."""
+
+
+class Cut(NamedTuple):
+    """condition: name.   point: values of VARIABLES.   value: the left side of the candidate that broke it, if any."""
+
+    condition: str
+    point: tuple[float, ...]
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """fixed + X h_x + C eps_c(h_c): numbers that are linear in energies at points.
+
+    fixed: (row,).   X: (row, x point), x: ingredients there.   C: (row, c point), gas: the Gas there, None without.
+    """
+
+    form: Form
+    fixed: np.ndarray
+    X: Any
+    x: Mapping[str, np.ndarray]
+    C: Any
+    gas: Gas | None
+
+    @classmethod
+    def of(cls, form: Form, fixed, X, x_points, C, c_points) -> "Rows":
+        """fixed + X F_x + C eps_c.   x_points: (s2, alpha).   c_points: (rs, zeta, s2, alpha)."""
         if "x" in form.parts:
-            fixed = fixed + points.sum_x(np.ones_like(points.x_s2))
-        self._fixed = points.errors(fixed) * HARTREE_IN_KCAL
-        self._empty = points.sum_c(self.gas.energy(form, 0.0)) if "c" in form.parts else np.zeros_like(points.base)
-        self.stoichiometry = points.stoichiometry * HARTREE_IN_KCAL
-        self.weight = np.sqrt(points.reaction_weight / points.reaction_weight.sum())
+            fixed = fixed + X @ np.ones(X.shape[1])
+        elif form.exchange:
+            fixed = fixed + X @ native_exchange(form.exchange, *x_points)
+        if "c" not in form.parts and form.correlation:
+            fixed = fixed + C @ native_correlation(form.correlation, *c_points)
+        gas = Gas.of(form, *c_points) if "c" in form.parts else None
+        return cls(form, np.asarray(fixed), X, exchange_ingredients(*x_points), C, gas)
 
-    def errors(self, candidate: Candidate) -> np.ndarray:
-        """Computed less reference (reaction,) [kcal/mol]; NaN where a formula has no value."""
+    def values(self, candidate: Candidate) -> np.ndarray:
+        """(row,); NaN where a formula has no value."""
         with np.errstate(all="ignore"):
-            E = 0.0
+            found = self.fixed
             if candidate.x is not None:
-                E = E + self.points.sum_x(expressions.at_points(candidate.x, self.x))
-            if candidate.c is None:
-                E = E + self._empty
-            else:
-                hole = expressions.at_points(candidate.c, self.gas.at)
-                E = E + self.points.sum_c(self.gas.energy(self.form, hole))
-            return self._fixed + self.stoichiometry @ E
+                found = found + _product(self.X, expressions.at_points(candidate.x, self.x))
+            if self.gas is not None:
+                hole = 0.0 if candidate.c is None else expressions.at_points(candidate.c, self.gas.at)
+                found = found + _product(self.C, self.gas.energy(hole))
+        return found
 
-    def with_slopes(self, candidate: Candidate) -> tuple[np.ndarray, np.ndarray]:
-        """(errors, (reaction, parameter) their derivatives)."""
+    def with_slopes(self, candidate: Candidate, p: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+        """(values, their derivatives (row, parameter)) for parameters."""
+        found, columns, n_x = self.fixed, [], 0
         with np.errstate(all="ignore"):
-            E, columns = np.zeros_like(self.points.base), []
             if candidate.x is not None:
-                hole, slopes = expressions.with_slopes(candidate.x, self.x, self.points.x_weight)
-                E = E + self.points.sum_x(hole)
-                columns += [self._x_sums(slope) for slope in slopes]
-            if candidate.c is None:
-                E = E + self._empty
-            else:
-                hole = expressions.at_points(candidate.c, self.gas.at)
-                E = E + self.points.sum_c(self.gas.energy(self.form, hole))
-                weight = self.points.c_weight * self.gas.slope(self.form, hole)
-                _, slopes = expressions.with_slopes(candidate.c, self.gas.at, weight)
-                columns += [np.add.reduceat(slope, self.points.c_offsets[:-1]) for slope in slopes]
-            J = np.stack(columns, axis=1) if columns else np.zeros((len(E), 0))
-            return self._fixed + self.stoichiometry @ E, self.stoichiometry @ J
+                hole, slopes = expressions.with_slopes(candidate.x, self.x, p)
+                n_x = len(slopes)
+                found = found + _product(self.X, hole)
+                columns.append(_products(self.X, slopes))
+            if self.gas is not None:
+                given = (0.0, []) if candidate.c is None else expressions.with_slopes(candidate.c, self.gas.at, p[n_x:])
+                found = found + _product(self.C, self.gas.energy(given[0]))
+                by_hole = self.gas.slope(given[0])
+                columns.append(_products(self.C, [by_hole * slope for slope in given[1]]))
+        return found, np.concatenate(columns, axis=1) if columns else np.zeros((len(found), 0))
 
-    def _x_sums(self, slope):
-        return np.add.reduceat(slope, self.points.x_offsets[:-1])
+    def with_rows(self, other: "Rows | None") -> "Rows":
+        """The rows of both."""
+        if other is None:
+            return self
+        x = {name: np.append(own, other.x[name]) for name, own in self.x.items()}
+        gas = self.gas if self.gas is None else self.gas.with_points(other.gas)
+        fixed = np.append(self.fixed, other.fixed)
+        return Rows(self.form, fixed, _blocks(self.X, other.X), x, _blocks(self.C, other.C), gas)
 
     def columns(self, part: str, candidate: Candidate, terms: Sequence[expressions.Tree]) -> np.ndarray:
-        """(reaction, term) what adding each term to a hole does to the energies, to first order [kcal/mol]."""
+        """(row, term) what adding each term to a hole changes, to first order."""
         with np.errstate(all="ignore"):
             if part == "x":
-                E = [self.points.sum_x(expressions.at_points(t, self.x)) for t in terms]
+                found = [self.X @ expressions.at_points(t, self.x) for t in terms]
             else:
                 hole = 0.0 if candidate.c is None else expressions.at_points(candidate.c, self.gas.at)
-                slope = self.gas.slope(self.form, hole)
-                E = [self.points.sum_c(slope * expressions.at_points(t, self.gas.at)) for t in terms]
-        return self.stoichiometry @ np.stack(E, axis=1)
+                slope = self.gas.slope(hole)
+                found = [self.C @ (slope * expressions.at_points(t, self.gas.at)) for t in terms]
+        return np.stack(found, axis=1)
 
-    def rms(self, errors) -> float:
-        """Weighted root mean square [kcal/mol]."""
-        found = float(np.sqrt(np.sum((self.weight * errors) ** 2)))
-        return found if np.isfinite(found) else np.inf
 
-    def mean_absolute(self, errors) -> float:
-        """Weighted mean absolute error [kcal/mol]."""
-        found = float(np.sum(self.weight**2 * np.abs(errors)))
-        return found if np.isfinite(found) else np.inf
+def _product(matrix, values):
+    """matrix @ values; NaN in the rows, and only in those, that have points without a finite value."""
+    values = values if np.ndim(values) else np.full(matrix.shape[1], values)
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return matrix @ values
+    return np.where((matrix != 0) @ bad, np.nan, matrix @ np.where(bad, 0.0, values))
+
+
+def _products(matrix, slopes):
+    """(row, slope), without the NaN."""
+    columns = np.empty((matrix.shape[1], len(slopes)))
+    for k, slope in enumerate(slopes):
+        columns[:, k] = slope
+    return matrix @ columns
+
+
+def _blocks(a, b):
+    """Block diagonal, dense where the first one is."""
+    if isinstance(a, np.ndarray):
+        return scipy.linalg.block_diag(a, b.toarray())
+    return block_diag([a, b], format="csr")
+
+
+# ---- reactions.
+
+
+class Problem(Rows):
+    """Errors of reactions [kcal/mol] as rows.   weight: (reaction,), roots of shares of 1."""
+
+    weight: np.ndarray
+
+    @classmethod
+    def of_points(cls, points: TrainingPoints, form: Form, on_nodes: bool = False) -> "Problem":
+        """On all points of the molecules, or on a few hundred nodes that they share, for a first look.
+
+        Nodes are approximate Fekete points of the functions that the points integrate, weights those that integrate
+        them alike: A. Sommariva, M. Vianello, Comput. Math. Appl. 57, 1324 (2009). doi:10.1016/j.camwa.2008.11.011
+        """
+        S = points.stoichiometry * HARTREE_IN_KCAL
+        x, c = (points.x_s2, points.x_alpha), (points.c_rs, points.c_zeta, points.c_s2, points.c_alpha)
+        (X, x), (C, c) = (
+            _on_nodes(S, weights, offsets, variables) if on_nodes else (_on_points(S, weights, offsets), variables)
+            for weights, offsets, variables in (
+                (points.x_weight, points.x_offsets, x),
+                (points.c_weight, points.c_offsets, c),
+            )
+        )
+        found = cls.of(form, points.errors(points.base) * HARTREE_IN_KCAL, X, x, C, c)
+        object.__setattr__(found, "weight", np.sqrt(points.reaction_weight / points.reaction_weight.sum()))
+        return found
+
+    def rms(self, candidate: Candidate) -> float:
+        """Weighted root mean square error [kcal/mol]; NaN where a formula has no value."""
+        return float(np.sqrt(np.sum((self.weight * self.values(candidate)) ** 2)))
+
+    def mean_absolute(self, candidate: Candidate) -> float:
+        """Weighted mean absolute error [kcal/mol]; NaN where a formula has no value."""
+        return float(np.sum(self.weight**2 * np.abs(self.values(candidate))))
+
+
+def finite(x) -> float | None:
+    """A number, or None for one that is none, as JSON has it."""
+    return float(x) if np.isfinite(x) else None
+
+
+def _on_points(S, weights, offsets):
+    """(reaction, point): csr_array."""
+    molecule = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    by_molecule = csr_array((weights, (molecule, np.arange(len(weights)))), shape=(S.shape[1], len(weights)))
+    return csr_array(csr_array(S) @ by_molecule)
+
+
+def _on_nodes(S, weights, offsets, variables):
+    """((reaction, node), variables of the nodes)."""
+    functions, scaled = orthonormal_functions(weights, np.array(variables))
+    some = slice(None, None, 1 + len(weights) // CHOICE)
+    _, order = scipy.linalg.qr((functions * np.sqrt(scaled))[:, some], mode="r", pivoting=True)
+    nodes = np.arange(len(weights))[some][np.sort(order[: len(functions)])]
+    moments = np.add.reduceat(functions * weights, offsets[:-1], axis=1)
+    return S @ np.linalg.lstsq(functions[:, nodes], moments, rcond=None)[0].T, tuple(v[nodes] for v in variables)
+
+
+# ---- conditions.
+
+
+@dataclass(frozen=True)
+class Demands:
+    """What has to hold.   names: conditions.   domain: {variable: (from, to)} of VARIABLES.   boxes: of a proof."""
+
+    names: tuple[str, ...]
+    domain: Mapping[str, tuple[float, float]]
+    boxes: int = 20_000
+
+    @classmethod
+    def of(cls, names: Sequence[str], domain: Mapping, boxes: int = 20_000) -> "Demands":
+        """InputError for unknown conditions and variables."""
+        for name in names:
+            if name not in CONDITIONS:
+                close = ", ".join(closest_names(name, CONDITIONS))
+                raise InputError(f"there is no condition {shown(name)}; the closest are {close}.")
+        for name, ends in domain.items():
+            if not ends[0] <= ends[1]:
+                raise InputError(
+                    f"domain {shown(name)} = {shown(ends)}: [from, to] of {', '.join(VARIABLES)} expected."
+                )
+        return cls(tuple(names), {name: tuple(map(float, domain.get(name, DOMAIN[name]))) for name in VARIABLES}, boxes)
+
+    def points(self, count: int, seed: int) -> np.ndarray:
+        """(variable, count) random points of the domain, half of them evenly in ln r_s."""
+        u = np.random.default_rng([seed, count]).uniform(size=(len(VARIABLES), count))
+        lo, hi = (np.array([self.domain[name][k] for name in VARIABLES])[:, None] for k in (0, 1))
+        x = lo + u * (hi - lo)
+        a, b = np.log(lo[0, 0]), np.log(hi[0, 0])
+        x[0, ::2] = np.exp(a + u[0, ::2] * (b - a))
+        return np.clip(x, lo, hi)
+
+    def of_form(self, form: Form) -> tuple[str, ...]:
+        """The conditions that depend on a hole."""
+        return tuple(n for n in self.names if any(part[0] in form.parts for part in CONDITIONS[n].parts))
+
+
+def left_sides(form: Form, names: Sequence[str], columns: Sequence[int], points: np.ndarray) -> Rows:
+    """Rows: left sides of conditions, each at the point (variable, point) of a column."""
+    x_of: dict[tuple, int] = {}
+    c_of: dict[tuple, int] = {}
+    X: list[tuple] = []
+    C: list[tuple] = []
+    for row, (name, k) in enumerate(zip(names, columns, strict=True)):
+        for part, order, coefficient in CONDITIONS[name].terms:
+            if part == "x":
+                X += [(row, x_of.setdefault((k, sign), len(x_of)), coefficient) for sign in (1, -1)]
+                continue
+            C += [
+                (row, c_of.setdefault((k, part, step), len(c_of)), coefficient * d)
+                for step, d in DIFFERENCES[order].items()
+            ]
+    fixed = np.array([CONDITIONS[name].constant for name in names])
+    place, sign = np.array([*x_of], dtype=int).reshape(-1, 2).T
+    _, s, alpha, zeta = points[:, place]
+    of_spin = np.maximum(1 + sign * zeta, 1e-12)
+    x_points = s**2 * of_spin ** (-2 / 3), alpha * spin_power(zeta, 5 / 3) * of_spin ** (-2 / 3)
+    place, far, step = np.array([(k, part == "c far", step) for k, part, step in c_of], dtype=int).reshape(-1, 3).T
+    rs, s, alpha, zeta = points[:, place]
+    rs = np.where(far, FAR, rs) * np.exp(STEP * step)
+    X = _sparse(X, (len(names), len(x_of)), 0.5 * of_spin ** (4 / 3))
+    C = _sparse(C, (len(names), len(c_of)), rs / (C_X * (3 / (4 * math.pi)) ** (1 / 3)))
+    return Rows.of(form, fixed, X, x_points, C, (rs, zeta, s * s, alpha))
+
+
+def _sparse(entries, shape, scale) -> csr_array:
+    rows, columns, values = np.array(entries, dtype=float).reshape(-1, 3).T
+    columns = columns.astype(int)
+    return csr_array((values * scale[columns], (rows.astype(int), columns)), shape=shape)
+
+
+def relative(rows: Rows) -> tuple[Rows, np.ndarray]:
+    """(rows in units of the uniform gas's left side, which is small where r_s is; the units (row,))."""
+    unit = rows.fixed if rows.gas is None else rows.fixed + rows.C @ rows.gas.eps
+    unit = np.maximum(np.abs(unit), 1e-9)
+    scale = diags_array(1 / unit)
+    return replace(rows, fixed=rows.fixed / unit, X=csr_array(scale @ rows.X), C=csr_array(scale @ rows.C)), unit
+
+
+def at_cuts(form: Form, cuts: Sequence[Cut]) -> Rows | None:
+    """Left sides at cuts in units of the uniform gas's as Rows; None without cuts."""
+    points = np.array([cut.point for cut in cuts]).reshape(-1, len(VARIABLES)).T
+    return relative(left_sides(form, [cut.condition for cut in cuts], range(len(cuts)), points))[0] if cuts else None
+
+
+class Sampled:
+    """Conditions at random points of the domain."""
+
+    def __init__(self, form: Form, demands: Demands, count: int, seed: int):
+        self.names, self.points = demands.of_form(form), demands.points(count, seed)
+        if self.names:
+            names, places = np.repeat(self.names, count), np.tile(np.arange(count), len(self.names))
+            self._rows, self._unit = relative(left_sides(form, names, places, self.points))
+
+    def broken(self, candidate: Candidate) -> list[Cut]:
+        """Where each broken condition is broken most, or has no value, the worst one first; empty if none is."""
+        if not self.names:
+            return []
+        g = self._rows.values(candidate).reshape(len(self.names), -1)
+        g = np.where(np.isnan(g), -np.inf, g)
+        places = np.argmin(g, axis=1)
+        found = [
+            (float(row[k]), row_unit[k], name, k)
+            for name, row, row_unit, k in zip(self.names, g, self._unit.reshape(g.shape), places, strict=True)
+        ]
+        return [
+            Cut(name, tuple(map(float, self.points[:, k])), finite(least * unit))
+            for least, unit, name, k in sorted(found)
+            if least < -TOLERANCE
+        ]
+
+
+def proof_of(form: Form, candidate: Candidate, condition: str, demands: Demands, name: str = "found") -> Proof | None:
+    """The proof of a condition, or its counterexample; None where it has no value at a point for this form."""
+    try:
+        functional = as_functional(form, candidate, name, "".join(part[0] for part in CONDITIONS[condition].parts))
+        has_tau = any("tau" in term.ingredients for _, term in functional.terms)
+        absent = [*([] if has_tau else ["alpha"]), *(["zeta"] if demands.domain["zeta"] == (0.0, 0.0) else [])]
+        domain = {k: v for k, v in demands.domain.items() if k not in absent}
+        return decide(functional, condition, domain, demands.boxes)
+    except UnsupportedError:
+        return None
+
+
+def cut_of(proof: Proof) -> Cut:
+    """The point of a violation; variables that the formula does not have are zero, alpha is 1."""
+    default = {"rs": 1.0, "s": 0.0, "alpha": 1.0, "zeta": 0.0} | (proof.point or {})
+    value = finite(float(proof.value)) if proof.value else None
+    return Cut(proof.condition, tuple(float(default[name]) for name in VARIABLES), value)
+
+
+def newest(cuts: Sequence[Cut]) -> tuple[Cut, ...]:
+    """Those that fits see: the last MOST_CUTS of each condition, in their order."""
+    by_name: dict[str, list[Cut]] = {}
+    for cut in cuts:
+        by_name.setdefault(cut.condition, []).append(cut)
+    chosen = {cut for own in by_name.values() for cut in own[-MOST_CUTS:]}
+    return tuple(cut for cut in cuts if cut in chosen)
+
+
+# ---- fits.
+
+
+class Fitted(NamedTuple):
+    """A candidate with fitted parameters.   loss: root mean square error with all penalties [kcal/mol]."""
+
+    candidate: Candidate
+    loss: float
+
+
+class Fitter:
+    """Fits to the reactions of a problem under cuts.   weight: of the cuts."""
+
+    def __init__(self, problem: Problem, cuts: Sequence[Cut] = (), weight: float = 1.0):
+        self.form, self._rows = problem.form, problem.with_rows(at_cuts(problem.form, cuts))
+        self._n = len(problem.weight)
+        self._scale = np.append(problem.weight, np.full(len(cuts), -weight * STEEPNESS))
+        self._least = np.append(np.full(self._n, np.inf), np.full(len(cuts), MARGIN))  # no penalty from there
+
+    def best_of(self, candidate: Candidate, evaluations: int, rng: Any, starts: int) -> Fitted:
+        """The best fit of some starts: the candidate's own parameters, then random ones."""
+        if linear(candidate, self.form).all():
+            starts = 1
+        found = [candidate, *(candidate.at(_random(candidate.positive, rng)) for _ in range(starts - 1))]
+        return min((self.fit(one, evaluations) for one in found), key=lambda fit: fit.loss)
+
+    def fit(self, candidate: Candidate, evaluations: int) -> Fitted:
+        """From the candidate's parameters; linear ones at first at what fits best as the others stand."""
+        is_linear, positive = linear(candidate, self.form), candidate.positive
+        largest = np.where(positive, LOG_P, LARGEST_C)
+        n, v = self._n, candidate.parameters
+        ridge = RIDGE * np.eye(len(v))
+        known: list = [None] * 4
+
+        def at(v):
+            """[key, residuals, derivatives, parameters]."""
+            if v.tobytes() != known[0]:
+                p = np.clip(v, -largest, largest)
+                p[positive] = np.exp(p[positive])
+                r, D = self._residuals(candidate, p, np.where(positive, p, 1.0))
+                known[:] = v.tobytes(), np.append(r, RIDGE * v), np.concatenate([D, ridge]), p
+            return known
+
+        v[positive] = np.log(np.maximum(v[positive], 1e-4))
+        if is_linear.any():
+            _, r, D, _ = at(v)
+            rows = np.r_[:n, len(r) - len(v) : len(r)]
+            v = v.copy()
+            v[is_linear] -= np.linalg.lstsq(D[rows][:, is_linear], r[rows], rcond=None)[0]
+            v[is_linear] = np.clip(v[is_linear], -LARGEST_C, LARGEST_C)
+        _, r, _, p = at(v)
+        is_done = is_linear.all() and not np.any(r[n : len(r) - len(v)])
+        if len(v) and not is_done and r @ r < WORTHLESS**2:
+            options = {"ftol": 1e-12, "xtol": 1e-12, "gtol": 0.0, "maxfev": evaluations, "full_output": True}
+            v, *_ = leastsq(lambda v: at(v)[1], v, Dfun=lambda v: at(v)[2], **options)
+            _, r, _, p = at(v)
+        loss = math.sqrt(r @ r)
+        return Fitted(candidate.at(p), loss if loss < WORTHLESS else math.inf)
+
+    def _residuals(self, candidate, p, chain):
+        """Errors of reactions times weights, what cuts lack times theirs, and derivatives; chain: dp/dv."""
+        found, D = self._rows.with_slopes(candidate, p)
+        is_cut = np.isfinite(self._least)
+        r, D = self._scale * np.where(is_cut, found - MARGIN, found), (self._scale[:, None] * chain) * D
+        if (kept := found >= self._least).any():
+            r[kept], D[kept] = 0.0, 0.0
+        if not np.isfinite(D).all() or not (np.abs(r) < WORTHLESS).all():
+            usable = (np.abs(r) < WORTHLESS) & np.isfinite(D).all(axis=1)
+            r, D = np.where(usable, r, WORTHLESS), np.where(usable[:, None], D, 0.0)
+        return r, D
 
 
 def linear(candidate: Candidate, form: Form) -> np.ndarray:
     """Which parameters the energy is linear in: factors of the terms of a hole."""
     found: list[bool] = []
-    for part, tree in (("x", candidate.x), ("c", candidate.c)):
-        if tree is None:
-            continue
-        possible = part == "x" or form.correlation == "factor"
-        for t in tree[1:] if tree[0] == "+" else (tree,):
-            factors = t[1:] if t[0] == "*" else (t,)
-            for factor in factors:
-                n = len(expressions.parameters(factor))
-                found += [possible and factor[0] == "c"] * n
+    for tree, possible in ((candidate.x, True), (candidate.c, form.correlation == "factor")):
+        for term in () if tree is None else tree[1:] if tree[0] == "+" else (tree,):
+            for factor in term[1:] if term[0] == "*" else (term,):
+                found += [possible and factor[0] == "c"] * len(expressions.parameters(factor))
     return np.array(found, dtype=bool)
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """A candidate with fitted parameters.   loss: root mean square with all penalties [kcal/mol].   error: without."""
-
-    candidate: Candidate
-    loss: float
-    error: float
-
-
-class Fitter:
-    """Fits of candidates to one problem under cuts."""
-
-    def __init__(self, problem: Problem, cuts: Sequence[Cut] = (), evaluations: int = 20):
-        self.problem, self.cuts, self.evaluations = problem, cuts, evaluations
-
-    def fit(self, candidate: Candidate, rng: Any, starts: int = 1, weight: float = 1.0) -> Fitted:
-        """The best of some starts: the candidate's own parameters, then random ones.   weight: of the cuts."""
-        best = self._from(candidate, weight)
-        is_unique = linear(candidate, self.problem.form).all() and not self.cuts
-        for _ in range(0 if is_unique else starts - 1):
-            found = self._from(candidate.at(_random(candidate.signs, rng)), weight)
-            best = found if found.loss < best.loss else best
-        return best
-
-    def _from(self, candidate, weight) -> Fitted:
-        signs = candidate.signs
-        if not signs:
-            return self._scored(candidate, weight)
-        is_p = np.array([s == "p" for s in signs])
-        candidate = self._linear_start(candidate, linear(candidate, self.problem.form), is_p)
-        if self.problem.rms(self.problem.errors(candidate)) > HOPELESS:
-            return Fitted(candidate, np.inf, np.inf)
-        if not linear(candidate, self.problem.form).all() or self._broken(candidate):
-            candidate = self._nonlinear(candidate, is_p, weight)
-        return self._scored(candidate, weight)
-
-    def _broken(self, candidate) -> bool:
-        return bool(self.cuts) and bool(np.any(values_of_cuts(self.problem.form, candidate, self.cuts) < MARGIN))
-
-    def _linear_start(self, candidate, is_linear, is_p):
-        """With the linear parameters that fit best as the others stand."""
-        if not is_linear.any():
-            return candidate
-        errors, J = self.problem.with_slopes(candidate)
-        p = candidate.parameters
-        A, b = (
-            self.problem.weight[:, None] * J[:, is_linear],
-            self.problem.weight * (errors - J[:, is_linear] @ p[is_linear]),
-        )
-        A = np.vstack([A, RIDGE * np.eye(A.shape[1])])
-        b = np.concatenate([b, np.zeros(A.shape[1])])
-        if not (np.all(np.isfinite(A)) and np.all(np.isfinite(b))):
-            return candidate
-        p = p.copy()
-        p[is_linear] = np.clip(-np.linalg.lstsq(A, b, rcond=None)[0], -LARGEST_C, LARGEST_C)
-        return candidate.at(p)
-
-    def _nonlinear(self, candidate, is_p, weight):
-        problem, form = self.problem, self.problem.form
-        start = _coded(candidate.parameters, is_p)
-        known: dict[bytes, tuple] = {}
-
-        def evaluated(v):
-            key = v.tobytes()
-            if key not in known:
-                known.clear()
-                p = np.where(is_p, np.exp(v), v)
-                given = candidate.at(p)
-                errors, J = problem.with_slopes(given)
-                chain = np.where(is_p, p, 1.0)
-                r, D = (
-                    [problem.weight * errors, RIDGE * v],
-                    [problem.weight[:, None] * J * chain, RIDGE * np.eye(len(v))],
-                )
-                if self.cuts:
-                    g, G = values_of_cuts(form, given, self.cuts, slopes=True)
-                    inside = g >= MARGIN
-                    r.append(np.where(inside, 0.0, weight * STEEPNESS * (MARGIN - g)))
-                    D.append(np.where(inside[:, None], 0.0, -weight * STEEPNESS * G * chain))
-                known[key] = _penalised(np.concatenate(r), np.vstack(D))
-            return known[key]
-
-        lo, hi = np.where(is_p, LOG_P[0], -LARGEST_C), np.where(is_p, LOG_P[1], LARGEST_C)
-        start = np.clip(start, lo + 1e-6, hi - 1e-6)
-        found = least_squares(
-            lambda v: evaluated(v)[0],
-            start,
-            jac=lambda v: evaluated(v)[1],
-            bounds=(lo, hi),
-            x_scale="jac",
-            max_nfev=self.evaluations,
-            ftol=1e-10,
-            xtol=1e-10,
-            gtol=1e-12,
-        )
-        return candidate.at(np.where(is_p, np.exp(found.x), found.x))
-
-    def _scored(self, candidate, weight) -> Fitted:
-        error = self.problem.rms(self.problem.errors(candidate))
-        square = error**2 + RIDGE**2 * float(
-            np.sum(_coded(candidate.parameters, [s == "p" for s in candidate.signs]) ** 2)
-        )
-        if self.cuts:
-            g = values_of_cuts(self.problem.form, candidate, self.cuts)
-            square += float(np.sum((weight * STEEPNESS * np.maximum(0.0, MARGIN - g)) ** 2))
-        loss = float(np.sqrt(square))
-        return Fitted(candidate, loss if np.isfinite(loss) else np.inf, error)
-
-
-def _penalised(r, D):
-    """Residuals and their derivatives, where those without a value, or above WORTHLESS, count WORTHLESS."""
-    usable = (np.abs(r) < WORTHLESS) & np.isfinite(D).all(axis=1)
-    return np.where(usable, r, WORTHLESS), np.where(usable[:, None], D, 0.0)
-
-
-def _coded(p, is_p):
-    return np.where(is_p, np.log(np.where(is_p, np.maximum(p, 1e-4), 1.0)), p)
-
-
-def _random(signs, rng):
-    """A start: positive parameters over four decades, free ones about zero."""
-    return np.array([10 ** rng.uniform(-2.5, 1.5) if s == "p" else rng.normal(0, 0.5) for s in signs])
+def _random(positive, rng):
+    """A start: positive parameters over five decades, free ones about zero."""
+    return np.array([10 ** rng.uniform(-2.5, 2.5) if p else rng.normal(0, 0.5) for p in positive])

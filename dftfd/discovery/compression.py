@@ -165,6 +165,9 @@ def _functions(coordinates, degrees) -> np.ndarray:
     if len(points) == 2:
         grows = 1 / np.sqrt(1 - np.minimum(points[0], 1 - 1e-9))  # (1 + s)^(1/2)
         found += [grows**k * powers[1][j] for k in (1, 2) for j in range(3)]
+    else:  # the number of electrons
+        r = coordinates[0]
+        found.append(1 / _of_uniform_gas((r / (1 - r), coordinates[1])))
     return np.array(found)
 
 
@@ -183,21 +186,34 @@ def compressed(measure: Measure, degrees=None, cells=None) -> Measure:
     degrees, cells: of the polynomials and of the first reduction, X_DEGREES, ... by default.
     """
     is_exchange = len(measure.variables) == 2
-    degrees = degrees or (X_DEGREES if is_exchange else C_DEGREES)
     cells = cells or (X_CELLS if is_exchange else C_CELLS)
     sign = np.sign(measure.weights.sum()) or 1.0
-    scale = sign if is_exchange else sign * _of_uniform_gas(measure.variables)
-    weights, coordinates = _centres(scale * measure.weights, _mapped(measure.variables), cells)
-    functions = _functions(coordinates, degrees)
-    if not is_exchange:  # the number of electrons
-        functions = np.vstack([functions, 1 / _of_uniform_gas(_variables(coordinates))])
-    values, vectors = np.linalg.eigh((functions * weights) @ functions.T)
-    kept = values > RANK * values[-1]
-    found = recombined((vectors[:, kept] / np.sqrt(values[kept])).T @ functions, weights)
+    weights, coordinates = _centres(
+        _scaled(sign * measure.weights, measure.variables), _mapped(measure.variables), cells
+    )
+    functions = _functions(coordinates, degrees or (X_DEGREES if is_exchange else C_DEGREES))
+    found = recombined(_orthonormal(functions, weights, RANK), weights)
     chosen = np.flatnonzero(found)
     variables = _variables(coordinates[:, chosen])
-    shape = sign if is_exchange else sign * _of_uniform_gas(variables)
-    return Measure(found[chosen] / shape, variables)
+    return Measure(sign * found[chosen] / _scaled(1.0, variables), variables)
+
+
+def orthonormal_functions(weights, variables, rank=1e-10) -> tuple[np.ndarray, np.ndarray]:
+    """(functions (function, point), weights (point,) > 0): functions that points integrate, orthonormal by weights."""
+    scaled = _scaled(np.abs(weights), variables)
+    functions = _functions(_mapped(variables), X_DEGREES if len(variables) == 2 else C_DEGREES)
+    return _orthonormal(functions, scaled, rank), scaled
+
+
+def _scaled(weights, variables):
+    """Weights of energies: those of electrons times roughly their correlation energy."""
+    return weights * (np.ones(variables.shape[1]) if len(variables) == 2 else _of_uniform_gas(variables))
+
+
+def _orthonormal(functions, weights, rank):
+    values, vectors = np.linalg.eigh((functions * weights) @ functions.T)
+    kept = values > rank * values[-1]
+    return (vectors[:, kept] / np.sqrt(values[kept])).T @ functions
 
 
 def _centres(weights, coordinates, cells):

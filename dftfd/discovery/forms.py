@@ -1,23 +1,30 @@
-r"""From a tree to a functional: start formulas with holes, their values at points, and files that hold them.
+r"""From trees to functionals: formulas with holes, their values at points, and the files that keep them.
 
     exchange      e_x = e_x^LDA(n) (1 + h_x),  with spin scaling
     correlation   "factor"  eps_c = eps_c^PW92(r_s, zeta) (1 + h_c)
-                  "pbe"     eps_c = eps_c^PW92 + gamma phi^3 ln(1 + beta/gamma t^2 (1 + h_c))
+                  "pbe"     eps_c = eps_c^PW92 + gamma phi^3 ln(1 + w u(y (1 + h_c))),  u(x) = x / (1 + x),
+                            w = exp(-eps_c^PW92 / (gamma phi^3)) - 1,  y = beta/gamma t^2 / w;  PBE has h_c = y
 
 A hole h vanishes in the uniform gas whatever its parameters, so the uniform limit, spin scaling and, for exchange,
-coordinate scaling hold by construction. Instead of a hole, a registered functional can stand for a part.
+coordinate scaling hold by construction, with the form "pbe" E_c <= 0 where h_c >= -1, too. Instead of a hole, a
+registered functional can stand for a part.
+
+Functionals have u as 1 - 1 / (1 + x), and d and w alike: x stands there once, so that the intervals of the prover are
+as narrow as they can be. With x / (1 + x) hardly any candidate is proved.
 """
 
+import itertools
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dftfd.autofd import exp, expm1, log1p, sqrt
 from dftfd.discovery import expressions
-from dftfd.discovery.expressions import Series, Tree
+from dftfd.discovery.expressions import Tree, variables
 from dftfd.errors import InputError, shown
 from dftfd.functionals import pw92
 from dftfd.functionals.base import Functional
@@ -43,7 +50,6 @@ from dftfd.xc.pointwise import pointwise_kernel
 
 OF_EXCHANGE, OF_CORRELATION = ("s2", "alpha", "d", "w"), ("s2", "alpha", "d", "w", "rs", "z2", "t2", "y")
 OF_TAU = {"alpha", "d", "w"}
-HOLES = {"exchange": ("hole",), "correlation": ("factor", "pbe")}
 
 
 @dataclass(frozen=True)
@@ -61,13 +67,10 @@ class Form:
     @property
     def parts(self) -> tuple[str, ...]:
         """Those that have a hole: "x", "c"."""
-        return (
-            *(["x"] if self.exchange == "hole" else []),
-            *(["c"] if self.correlation in HOLES["correlation"] else []),
-        )
+        return ("x",) * (self.exchange == "hole") + ("c",) * (self.correlation in ("factor", "pbe"))
 
     def ingredients(self, part: str) -> tuple[str, ...]:
-        return self.x if part == "x" else self.c
+        return (self.x if part == "x" else self.c) if part in self.parts else ()
 
 
 @dataclass(frozen=True)
@@ -92,41 +95,42 @@ class Candidate:
 
     @property
     def parameters(self) -> np.ndarray:
-        return np.array([p for tree in self.trees for p in expressions.parameters(tree)])
+        return np.array([leaf[1] for tree in self.trees for leaf in expressions.parameters(tree)])
 
     @property
-    def signs(self) -> list[str]:
-        return [s for tree in self.trees for s in expressions.signs(tree)]
+    def positive(self) -> np.ndarray:
+        """Which parameters are positive ones."""
+        return np.array([leaf[0] == "p" for tree in self.trees for leaf in expressions.parameters(tree)], dtype=bool)
 
     def at(self, values) -> "Candidate":
         """The candidate with these parameters."""
-        k = 0 if self.x is None else len(expressions.parameters(self.x))
-        x = None if self.x is None else expressions.with_parameters(self.x, values[:k])
-        return Candidate(x, None if self.c is None else expressions.with_parameters(self.c, values[k:]))
+        left = iter(values)
+        return Candidate(*(t if t is None else expressions.with_parameters(t, left) for t in (self.x, self.c)))
+
+    def hole(self, part: str) -> Tree | None:
+        return self.x if part == "x" else self.c
 
     def replaced(self, part: str, tree: Tree | None) -> "Candidate":
-        return Candidate(tree, self.c) if part == "x" else Candidate(self.x, tree)
+        return replace(self, **{part: tree})
 
     def canonical(self) -> "Candidate":
         """In the form that equal ones share; a hole that has become a number is empty."""
-        trees = [None if t is None or (f := expressions.canonical(t))[0] == "n" else f for t in (self.x, self.c)]
-        return Candidate(*trees)
+        trees = [None if t is None else expressions.canonical(t) for t in (self.x, self.c)]
+        return Candidate(*(None if t is None or t[0] in expressions.NUMBERS else t for t in trees))
 
     def is_valid(self, form: Form) -> bool:
-        holes = {"x": self.x, "c": self.c}
-        return all(
-            tree is None or expressions.is_valid(tree, form.ingredients(part)) for part, tree in holes.items()
-        ) and (all(tree is None or part in form.parts for part, tree in holes.items()))
+        holes = [(t, form.ingredients(p)) for p in "xc" if (t := self.hole(p)) is not None]
+        return bool(holes) and all(expressions.is_valid(*hole) for hole in holes)
 
     @property
     def document(self) -> dict[str, Any]:
-        """As JSON."""
-        return {"x": self.x, "c": self.c}
+        """As JSON: its formulas."""
+        return {part: None if (t := self.hole(part)) is None else expressions.python(t) for part in "xc"}
 
     @classmethod
     def of(cls, data: Mapping) -> "Candidate":
-        """Of a document; ValueError for others."""
-        return cls(*(None if data.get(part) is None else expressions.from_json(data[part]) for part in ("x", "c")))
+        """Of a document; InputError for others."""
+        return cls(*(None if data.get(part) is None else expressions.parsed(data[part]) for part in "xc")).canonical()
 
     def __str__(self):
         texts = ["1" if tree is None else f"1 + {expressions.python(tree)}" for tree in (self.x, self.c)]
@@ -136,7 +140,11 @@ class Candidate:
 # ---- values at points.
 
 _KF = (9 * math.pi / 4) ** (1 / 3)  # k_F r_s
-_FACTOR = -C_X * (3 / (4 * math.pi)) ** (1 / 3)  # e_x^LDA / n = -_FACTOR / r_s
+
+
+def spin_power(zeta, k):
+    """((1 + zeta)^k + (1 - zeta)^k) / 2."""
+    return 0.5 * ((1 + zeta) ** k + np.maximum(1 - zeta, 0.0) ** k)
 
 
 def exchange_ingredients(s2, alpha) -> dict[str, Any]:
@@ -147,64 +155,41 @@ def exchange_ingredients(s2, alpha) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Gas:
-    """What correlation needs at points: ingredients `at`, PW92 energies `eps` [hartree], phi^3, beta/gamma t^2.
+    """What correlation needs at points: ingredients `at`, PW92 energies `eps` [hartree], gamma phi^3, and w."""
 
-    With `series` all are Taylor series along ln r_s at fixed s, alpha and zeta.
-    """
-
+    form: Form
     at: dict[str, Any]
     eps: Any
-    phi3: Any
-    bt2: Any
+    size: Any
+    w: Any
 
     @classmethod
-    def of(cls, rs, zeta, s2, alpha, series: bool = False) -> "Gas":
-        up, down = 1 + zeta, np.maximum(1 - zeta, 0.0)
-        phi = 0.5 * (np.cbrt(up) ** 2 + np.cbrt(down) ** 2)
-        d_s = 0.5 * (up * np.cbrt(up) ** 2 + down * np.cbrt(down) ** 2)
-        t = alpha + 5 / 3 * s2 / d_s
+    def of(cls, form: Form, rs, zeta, s2, alpha) -> "Gas":
+        phi = spin_power(zeta, 2 / 3)
         t2 = math.pi / 4 * _KF * s2 / (rs * phi * phi)
-        of_uniform_gas = lambda rs: native_correlation("lda_c_pw_mod", rs, zeta, 0 * rs, 0 * rs)
-        eps, phi3 = along_rs(of_uniform_gas, rs) if series else of_uniform_gas(rs), phi**3
-        if series:
-            rs, t2 = Series(rs, rs, 0.5 * rs), Series(t2, -t2, 0.5 * t2)
-        at = {"s2": s2, "alpha": alpha, "d": (1 - alpha) / (1 + alpha), "w": (1 - t) / (1 + t), "z2": zeta * zeta}
-        gas = cls(at | {"rs": rs, "t2": t2}, eps, phi3, t2 * (BETA / GAMMA))
-        at_y = gas.bt2 * _inverse_expm1(eps * (-1 / (GAMMA * phi3)))
-        return cls(gas.at | {"y": at_y}, eps, phi3, gas.bt2)
+        eps, size = native_correlation("lda_c_pw_mod", rs, zeta, 0 * rs, 0 * rs), GAMMA * phi**3
+        w = np.expm1(-eps / size)
+        at = exchange_ingredients(s2 / spin_power(zeta, 5 / 3), alpha) | {"s2": s2, "rs": rs, "t2": t2}
+        return cls(form, at | {"z2": zeta * zeta, "y": BETA / GAMMA * t2 / w}, eps, size, w)
 
-    def energy(self, form: Form, hole):
+    def with_points(self, other: "Gas") -> "Gas":
+        """The points of both."""
+        arrays = (np.append(getattr(self, name), getattr(other, name)) for name in ("eps", "size", "w"))
+        return Gas(self.form, {name: np.append(x, other.at[name]) for name, x in self.at.items()}, *arrays)
+
+    def energy(self, hole):
         """eps_c [hartree] of a hole's values."""
-        if form.correlation == "factor":
-            return self.eps * (hole + 1.0)
-        inner = self.bt2 * (hole + 1.0)
-        log = inner.of(np.log1p, lambda x: 1 / (1 + x), lambda x: -((1 + x) ** -2)) if _is(inner) else np.log1p(inner)
-        return self.eps + log * (GAMMA * self.phi3)
+        if self.form.correlation == "factor":
+            return self.eps * (1 + hole)
+        x = self.at["y"] * (1 + hole)
+        return self.eps + self.size * np.log1p(self.w * (x / (1 + x)))
 
-    def slope(self, form: Form, hole):
+    def slope(self, hole):
         """d eps_c / d hole."""
-        return (
-            self.eps if form.correlation == "factor" else GAMMA * self.phi3 * self.bt2 / (1 + self.bt2 * (hole + 1.0))
-        )
-
-
-def _is(x):
-    return isinstance(x, Series)
-
-
-def _inverse_expm1(x):
-    """1 / (exp(x) - 1)."""
-    f = lambda x: 1 / np.expm1(x)
-    f1 = lambda x: -f(x) * (1 + f(x))
-    return x.of(f, f1, lambda x: -f1(x) * (1 + 2 * f(x))) if _is(x) else f(x)
-
-
-def along_rs(energy, rs, h=1e-3) -> Series:
-    """Taylor series along ln r_s of energy(r_s) (point,), by five-point differences."""
-    m2, m1, p1, p2 = (energy(rs * math.exp(k * h)) for k in (-2, -1, 1, 2))
-    middle = energy(rs)
-    first = (8 * (p1 - m1) - (p2 - m2)) / (12 * h)
-    return Series(middle, first, (16 * (p1 + m1) - (p2 + m2) - 30 * middle) / (24 * h * h))
+        if self.form.correlation == "factor":
+            return self.eps
+        x = self.at["y"] * (1 + hole)
+        return self.size * self.w * self.at["y"] / ((1 + x) * (1 + x + self.w * x))
 
 
 def native_exchange(name: str, s2, alpha) -> np.ndarray:
@@ -220,8 +205,7 @@ def native_correlation(name: str, rs, zeta, s2, alpha) -> np.ndarray:
     n = 3 / (4 * math.pi * rs**3)
     shares = np.array([1 + zeta, 1 - zeta]) / 2
     sigma = 4 * FERMI ** (2 / 3) * s2 * n ** (8 / 3)
-    d_s = 0.5 * ((1 + zeta) ** (5 / 3) + (1 - zeta) ** (5 / 3))
-    tau = C_F * n ** (5 / 3) * alpha * d_s + sigma / (8 * n)
+    tau = C_F * n ** (5 / 3) * alpha * spin_power(zeta, 5 / 3) + sigma / (8 * n)
     pairs = np.array([shares[0] ** 2, shares[0] * shares[1], shares[1] ** 2]) * sigma
     rows = np.concatenate([shares * n, pairs, 0 * shares, shares * tau])
     (e,) = pointwise_kernel(_part(name, "c"), 2)(rows, 0, compiled=False)
@@ -240,7 +224,7 @@ def _part(name: str, part: str) -> Functional:
 # ---- as functionals.
 
 _ON_FUNCTIONS = {
-    "u": lambda x: x / (1 + x),
+    "u": lambda x: 1 - 1 / (1 + x),
     "inv": lambda x: 1 / (1 + x),
     "exp": lambda x: exp(-x),
     "log": log1p,
@@ -249,33 +233,14 @@ _ON_FUNCTIONS = {
 }
 
 
-def _kinetic(n, tau, d_s):
-    """(alpha, d, w) of a density and its tau."""
-    tau_W, tau_unif = weizsaecker_kinetic_energy(n), uniform_kinetic_energy(n) * d_s
-    alpha, t = at_least((tau - tau_W) / tau_unif, 0.0), tau / tau_unif
-    return {"alpha": alpha, "d": (1 - alpha) / (1 + alpha), "w": (1 - t) / (1 + t)}
-
-
-def _hole(tree, at):
-    return 0.0 if tree is None else expressions.value(tree, at, _ON_FUNCTIONS)
-
-
-def _uses_tau(tree):
-    return tree is not None and any(node[0] == "v" and node[1] in OF_TAU for node in expressions.nodes(tree))
-
-
 def as_functional(form: Form, candidate: Candidate, name: str = "found", only: str = "xc") -> Functional:
     """The functional of a candidate, or a part of it, unregistered, with its parameters as numbers."""
     parts = []
     for part, whole in (("x", form.exchange), ("c", form.correlation)):
-        if part not in only:
-            continue
-        tree = candidate.x if part == "x" else candidate.c
-        if part not in form.parts:
-            if whole:
-                parts.append(_part(whole, part))
-            continue
-        parts.append(_own(form, part, tree, f"{'mgga' if _uses_tau(tree) else 'gga'}_{part}_{name}"))
+        if part in only and part in form.parts:
+            parts.append(_own(form, part, candidate.hole(part), name))
+        elif part in only and whole:
+            parts.append(_part(whole, part))
     total = parts[0]
     for other in parts[1:]:
         total = total + other
@@ -290,7 +255,18 @@ def _own(form, part, tree, name):
     else:
         code = spin_scaled(lambda n: _exchange(tree, n, {}))
         with_tau = spin_scaled(lambda n, tau: _exchange(tree, n, _kinetic(n, tau, 1.0)))
-    return term(name)(with_tau if _uses_tau(tree) else code)
+    has_tau = variables(tree) & OF_TAU
+    return term(f"{'mgga' if has_tau else 'gga'}_{part}_{name}")(with_tau if has_tau else code)
+
+
+def _kinetic(n, tau, d_s):
+    tau_W, tau_unif = weizsaecker_kinetic_energy(n), uniform_kinetic_energy(n) * d_s
+    alpha, t = at_least((tau - tau_W) / tau_unif, 0.0), tau / tau_unif
+    return {"alpha": alpha, "d": 2 / (1 + alpha) - 1, "w": 2 / (1 + t) - 1}
+
+
+def _hole(tree, at):
+    return 0.0 if tree is None else expressions.at_points(tree, at, _ON_FUNCTIONS)
 
 
 def _exchange(tree, n, kinetic):
@@ -299,16 +275,122 @@ def _exchange(tree, n, kinetic):
 
 def _correlation(form, tree, rho, tau):
     n, phi, eps = total_density(rho), spin_scaling_factor(rho), pw92.correlation_energy(rho)
-    t2, phi3 = correlation_gradient_squared(n, phi), phi * phi * phi
-    bt2 = BETA / GAMMA * t2
+    t2, size = correlation_gradient_squared(n, phi), GAMMA * (phi * phi * phi)
     at = {"s2": reduced_gradient_squared(n), "rs": wigner_seitz_radius(n), "t2": t2, "z2": polarisation(rho) ** 2}
-    names = set() if tree is None else {node[1] for node in expressions.nodes(tree) if node[0] == "v"}
-    if "y" in names:
-        at["y"] = bt2 / expm1(-eps / (GAMMA * phi3))
+    if form.correlation == "pbe":
+        w = expm1(-eps / size)
+        at["y"] = BETA / GAMMA * t2 / w
     if tau is not None:
         up, down = spin_powers(rho, 5 / 3)
         at |= _kinetic(n, tau[0] + tau[1], 0.5 * (up + down))
     hole = _hole(tree, at)
     if form.correlation == "factor":
         return n * (eps * (1 + hole))
-    return n * (eps + GAMMA * phi3 * log1p(bt2 * (1 + hole)))
+    return n * (eps + size * log1p(w * _ON_FUNCTIONS["u"](at["y"] * (1 + hole))))
+
+
+# ---- as text.
+
+
+def equations(form: Form, candidate: Candidate) -> list[str]:
+    """The formulas in words of Python, with six digits."""
+    hole = lambda tree: "(1)" if tree is None else f"(1 + {expressions.python(tree, digits=6)})"
+    c, is_factor = hole(candidate.c), form.correlation == "factor"
+    texts = {"x": f"e_x = e_x^LDA {hole(candidate.x)}"}
+    texts["c"] = f"e_c = n eps_c^PW92 {c}" if is_factor else f"e_c = n [eps_c^PW92 + gamma phi^3 ln(1 + w u(y {c}))]"
+    return [texts[part] for part in form.parts]
+
+
+_KINETIC = [
+    ("alpha", "at_least((tau - tau_W) / tau_unif, 0.0)"),
+    ("d", "2 / (1 + alpha) - 1"),
+    ("w", "2 / (1 + tau / tau_unif) - 1"),
+]
+_LINES = {
+    "x": [
+        ("s2", "reduced_gradient_squared(n)"),
+        ("tau_W, tau_unif", "weizsaecker_kinetic_energy(n), uniform_kinetic_energy(n)"),
+        *_KINETIC,
+    ],
+    "c": [
+        ("n, eps", "total_density(rho), pw92.correlation_energy(rho)"),
+        ("phi", "spin_scaling_factor(rho)"),
+        ("size", "GAMMA * (phi * phi * phi)"),
+        ("t2", "correlation_gradient_squared(n, phi)"),
+        ("w1", "expm1(-eps / size)"),
+        ("y", "BETA / GAMMA * t2 / w1"),
+        ("s2", "reduced_gradient_squared(n)"),
+        ("rs", "wigner_seitz_radius(n)"),
+        ("z2", "polarisation(rho) ** 2"),
+        ("up, down", "spin_powers(rho, 5 / 3)"),
+        ("tau", "tau[0] + tau[1]"),
+        ("tau_W, tau_unif", "weizsaecker_kinetic_energy(n), uniform_kinetic_energy(n) * (0.5 * (up + down))"),
+        *_KINETIC,
+    ],
+}
+"""Names and their values, of which a file has those that its formula needs."""
+
+_ENERGY = {
+    "hole": "slater_exchange(n) * (1 + {})",
+    "factor": "n * (eps * (1 + {}))",
+    "pbe": "n * (eps + size * log1p(w1 * u(y * (1 + {}))))",
+}
+_SOURCES = {
+    "dftfd": "functional get_functional register",
+    "dftfd.autofd": "exp expm1 log1p sqrt",
+    "dftfd.functionals": "pw92",
+    "dftfd.functionals.common": "polarisation reduced_gradient_squared slater_exchange spin_powers spin_scaled "
+    "spin_scaling_factor total_density uniform_kinetic_energy weizsaecker_kinetic_energy wigner_seitz_radius",
+    "dftfd.functionals.numerics": "at_least x_asinh_x",
+    "dftfd.functionals.pbe": "BETA GAMMA correlation_gradient_squared",
+}
+
+
+def file_text(form: Form, candidate: Candidate, name: str, notes: Sequence[str] = ()) -> str:
+    """A file of Python code that `FILE.py:NAME` names wherever a functional is wanted.   notes: for its docstring."""
+    code, terms = [], []
+    for part, whole in (("x", form.exchange), ("c", form.correlation)):
+        if part in form.parts:
+            terms.append("exchange" if part == "x" else "correlation")
+            code += _function(part, terms[-1], whole, candidate.hole(part), name)
+        elif whole:
+            terms.append(f"get_functional({whole!r})")
+    code.append(f"{name} = register(({' + '.join(terms)}).named({name!r}))")
+    used = _words("\n".join(code))
+    lines = [f'"""{name}, found by dftfd discover.', "", *(f"    {line}" for line in equations(form, candidate)), ""]
+    lines += [*notes, '"""', ""]
+    for module, names in _SOURCES.items():
+        if own := [word for word in names.split() if word in used]:
+            lines.append(f"from {module} import {', '.join(own)}")
+    if "u" in used:
+        code = [
+            "def u(x):",
+            '    """x / (1 + x), proved more easily so."""',
+            "    return 1 - 1 / (1 + x)",
+            "",
+            "",
+            *code,
+        ]
+    return "\n".join([*lines, "", "", *code]) + "\n"
+
+
+def _words(text) -> set[str]:
+    return set(re.findall(r"\w+", text))
+
+
+def _function(part, called, form, tree, name) -> list[str]:
+    """Lines of a term, with its parameters as keywords: a1, ... of either sign, b1, ... positive."""
+    leaves = [] if tree is None else expressions.parameters(tree)
+    count = {"c": itertools.count(1), "p": itertools.count(1)}
+    names = [f"{'a' if kind == 'c' else 'b'}{next(count[kind])}" for kind, _ in leaves]
+    energy = _ENERGY[form].format("0.0" if tree is None else expressions.python(tree, iter(names)))
+    used, lines = _words(energy), []
+    for known, text in reversed(_LINES[part]):
+        if _words(known) & used:
+            used |= _words(text)
+            lines.insert(0, f"    {known} = {text}")
+    has_tau = bool(variables(tree) & OF_TAU)
+    takes = ", ".join(["n" if part == "x" else "rho", *["tau"] * has_tau, *["*"] * bool(names)])
+    given = "".join(f", {n}={x!r}" for n, (_, x) in zip(names, leaves, strict=True))
+    head = [f'@functional("{"mgga" if has_tau else "gga"}_{part}_{name}")', *["@spin_scaled"] * (part == "x")]
+    return [*head, f"def {called}({takes}{given}):", *lines, f"    return {energy}", "", ""]

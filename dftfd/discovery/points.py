@@ -25,6 +25,13 @@ HELD_OUT = ROLES[2]
 LEDGER = "looks at data that no search may see"
 MAX_BYTES = 2**30
 _TEXTS = ("molecules", "reaction_names", "subsets", "role")
+_AXES = {
+    "molecule": ("molecules", "base"),
+    "reaction": ("reference", "reaction_weight", *_TEXTS[1:]),
+    "x point": ("x_weight", "x_s2", "x_alpha"),
+    "c point": ("c_weight", "c_rs", "c_zeta", "c_s2", "c_alpha"),
+}
+"""Fields of one axis; the others are offsets and the stoichiometry."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,26 +105,15 @@ class TrainingPoints:
 
     def chosen(self, reactions) -> "TrainingPoints":
         """The reactions of a mask (reaction,) and the molecules that they need."""
-        mask = np.asarray(reactions, dtype=bool)
-        rows = np.flatnonzero(mask)
-        stoichiometry = self.stoichiometry[rows]
-        columns = np.flatnonzero(np.any(stoichiometry != 0, axis=0))
+        rows = np.flatnonzero(np.asarray(reactions, dtype=bool))
+        columns = np.flatnonzero(np.any(self.stoichiometry[rows] != 0, axis=0))
         x, x_offsets = _points_of(columns, self.x_offsets)
         c, c_offsets = _points_of(columns, self.c_offsets)
-        pick = lambda texts, places: tuple(texts[k] for k in places)
-        return replace(
-            self,
-            molecules=pick(self.molecules, columns),
-            base=self.base[columns],
-            **{name: getattr(self, name)[x] for name in ("x_weight", "x_s2", "x_alpha")},
-            **{name: getattr(self, name)[c] for name in ("c_weight", "c_rs", "c_zeta", "c_s2", "c_alpha")},
-            x_offsets=x_offsets,
-            c_offsets=c_offsets,
-            stoichiometry=stoichiometry[:, columns],
-            reference=self.reference[rows],
-            reaction_weight=self.reaction_weight[rows],
-            **{name: pick(getattr(self, name), rows) for name in _TEXTS[1:]},
-        )
+        places = {"molecule": columns, "reaction": rows, "x point": x, "c point": c}
+        pick = lambda name, at: tuple(getattr(self, name)[k] for k in at) if name in _TEXTS else getattr(self, name)[at]
+        given = {name: pick(name, places[axis]) for axis, names in _AXES.items() for name in names}
+        stoichiometry = self.stoichiometry[np.ix_(rows, columns)]
+        return replace(self, x_offsets=x_offsets, c_offsets=c_offsets, stoichiometry=stoichiometry, **given)
 
     # ----------------------------------------------------------------------------------------------------- files
 
@@ -142,18 +138,18 @@ class TrainingPoints:
     def checked(self, where: str = "these") -> "TrainingPoints":
         """Itself; InputError for arrays that do not go together."""
         n, reactions = len(self.molecules), len(self.reaction_names)
-        shapes = {"base": (n,), "x_offsets": (n + 1,), "c_offsets": (n + 1,), "stoichiometry": (reactions, n)}
-        shapes |= {name: (reactions,) for name in ("reference", "reaction_weight")}
-        shapes |= {name: (int(self.x_offsets[-1]),) for name in ("x_weight", "x_s2", "x_alpha")}
-        shapes |= {name: (int(self.c_offsets[-1]),) for name in ("c_weight", "c_rs", "c_zeta", "c_s2", "c_alpha")}
+        sizes = {"molecule": n, "reaction": reactions}
+        sizes |= {"x point": int(self.x_offsets[-1]), "c point": int(self.c_offsets[-1])}
+        shapes = {name: (sizes[axis],) for axis, names in _AXES.items() for name in names}
+        shapes |= {"x_offsets": (n + 1,), "c_offsets": (n + 1,), "stoichiometry": (reactions, n)}
         for name, shape in shapes.items():
-            if (found := getattr(self, name)).shape != shape or not np.all(np.isfinite(found)):
-                raise InputError(f"{where} points: {name} has shape {found.shape}; finite numbers {shape} expected.")
-        if len(self.subsets) != reactions or len(self.role) != reactions or not set(self.role) <= set(ROLES):
-            raise InputError(f"{where} points: a role ({', '.join(ROLES)}) and a subset expected for each reaction.")
-        for name in ("x_offsets", "c_offsets"):
-            if getattr(self, name)[0] != 0 or np.any(np.diff(getattr(self, name)) < 1):
+            found = getattr(self, name)
+            if np.shape(found) != shape or name not in _TEXTS and not np.all(np.isfinite(found)):
+                raise InputError(f"{where} points: {name} has shape {np.shape(found)}; {shape}, finite, expected.")
+            if name.endswith("offsets") and (found[0] != 0 or np.any(np.diff(found) < 1)):
                 raise InputError(f"{where} points: {name} has to rise from 0, with a point or more for each molecule.")
+        if not set(self.role) <= set(ROLES):
+            raise InputError(f"{where} points: a role ({', '.join(ROLES)}) expected for each reaction.")
         return self
 
     def write(self, path: Any) -> None:

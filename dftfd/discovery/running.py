@@ -1,23 +1,29 @@
 """`discover`: a search from its specification to a folder of results."""
 
+import json
 import os
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from html import escape
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 
 from dftfd.batch.cluster import require_client
+from dftfd.discovery.candidate_fits import VARIABLES, Demands, Problem, finite
+from dftfd.discovery.expressions import INGREDIENTS
+from dftfd.discovery.forms import OF_CORRELATION, OF_EXCHANGE, Form, equations, file_text
 from dftfd.discovery.points import TrainingPoints
 from dftfd.discovery.proposers import candidates_in
-from dftfd.discovery.results import Discovery, looked
-from dftfd.discovery.search import Search
-from dftfd.discovery.specification import Specification, of_dictionary, read_specification
-from dftfd.errors import FileError, InputError, shown
-from dftfd.runtime.arguments import Kind, each, number, optional, public, text, whole
+from dftfd.discovery.search import Cheat, Found, Search, Specification, State
+from dftfd.errors import FileError, InputError, closest_names, shown
+from dftfd.results.html_report import STYLE, table
+from dftfd.runtime.arguments import Kind, each, mapping, number, optional, public, refuse_unknown, text, whole
 from dftfd.runtime.arguments import path as as_path
-from dftfd.runtime.files import unfinished
+from dftfd.runtime.files import read_bytes, unfinished, write_text
+from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.records import digest, recorded
 from dftfd.runtime.version import VERSION
 
@@ -26,9 +32,7 @@ SPECIFICATION = Kind("a file .toml or a dictionary", lambda value: _specified(va
 
 
 def _specified(value):
-    if isinstance(value, Specification | Mapping):
-        return value
-    return as_path.convert(value)
+    return value if isinstance(value, Specification | Mapping) else as_path.convert(value)
 
 
 @public
@@ -45,8 +49,8 @@ def discover(
     client: Any = None,
     propose_with: Annotated[Sequence[str], each(text, "a list of words")] = (),
     look: Annotated[str, text] = "",
-    on_step: Callable[[Discovery], None] = lambda step: None,
-) -> Discovery:
+    on_step: Callable[["Discovery"], None] = lambda step: None,
+) -> "Discovery":
     """Functionals that a search finds: formulas fitted to reaction energies whose exact conditions are proved.
 
     specification: a file .toml or a dictionary of the same form (docs/discovery.md).
@@ -89,21 +93,274 @@ def discover(
             unfinished[str(path)] = " with --resume"
         search = Search(own, points, record, start, jobs, client)
         for state in search.generations(None if hours is None else 3600 * hours):
-            on_step(_kept(Discovery.of(state), folder))
-        held_out = (
-            looked(search.state.front(), points, own, Path(folder) / "looks.jsonl", look) if look and folder else {}
-        )
-        return _kept(Discovery.of(search.state, held_out), folder)
+            on_step(_saved(Discovery.of(state), folder))
+        held_out = {}
+        if look and folder:
+            seen = Problem.of_points(points.look(Path(folder) / "looks.jsonl", look), own.form)
+            held_out = {f.number: seen.mean_absolute(f.candidate) for f in search.state.front()}
+        return _saved(Discovery.of(search.state, held_out), folder)
+
+
+# ---- the specification.
+
+LONGEST = 2**20
+PROPOSERS = ("evolution", "growth", "enumeration", "command")
+
+
+def _pair(value):
+    a, b = each(number()).convert(value)
+    return float(a), float(b)
+
+
+_PAIR = Kind("[from, to]", _pair)
+_TOP = {
+    "name": text,
+    "seed": whole(0),
+    "size": whole(1, 1_000_000),
+    "generations": whole(1, 10_000_000),
+    "population": whole(2, 1_000_000),
+    "complexity": whole(2, 1000),
+    "proofs": whole(0, 1000),
+    "rounds": whole(1, 100),
+    "stop_below": number(lambda x: x >= 0, "an error in kcal/mol, 0 or more"),
+}
 
 
 def read(given: Any, command: Sequence[str] = ()) -> Specification:
-    """The Specification of a file, of a dictionary, or itself.   command: words of a program that proposes."""
+    """The Specification of a file .toml, of a dictionary as the file has it, or itself.
+
+    command: words of a program that proposes, which no file may name. FileError for a file that cannot be read,
+    InputError for what does not fit.
+    """
     if isinstance(given, Specification):
         return given
-    return of_dictionary(given, None, command) if isinstance(given, Mapping) else read_specification(given, command)
+    data, folder = given, Path()
+    if not isinstance(given, Mapping):
+        try:
+            data, folder = tomllib.loads(read_bytes(given, LONGEST).decode()), Path(given).parent
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+            raise FileError(f"{given} is no TOML file: {error}.") from error
+    refuse_unknown("discover", data, [*_TOP, "exchange", "correlation", "conditions", "proposers", "points"])
+    top = {name: _TOP[name].checked(f"discover: {name}", data[name]) for name in _TOP if name in data}
+    if not top.get("name", "found").isidentifier():
+        raise InputError(f"discover: name = {shown(top['name'])}: a name of Python is expected, as 'gga1'.")
+    (exchange, x), (correlation, c) = (
+        _part(data, "exchange", "hole", OF_EXCHANGE, "s2"),
+        _part(data, "correlation", "factor", OF_CORRELATION, "t2"),
+    )
+    form, demands = Form(exchange, correlation, x, c), _demands(data)
+    if not form.parts:
+        raise InputError("discover: exchange and correlation are both given; one has to be searched: form = 'hole'.")
+    if "y" in form.c and form.correlation == "factor":
+        raise InputError("discover: ingredient 'y' belongs to the form 'pbe' of correlation.")
+    if demands.names and "z2" in form.ingredients("c") and demands.domain["zeta"] == (0.0, 0.0):
+        raise InputError(
+            "discover: the conditions' domain has zeta = 0 alone, where every term in z2 vanishes, so they would say "
+            "nothing of it: give conditions.domain a range of zeta, as zeta = [0, 0.9], or leave z2 out."
+        )
+    if (points := optional(text).checked("discover: points", data.get("points"))) is not None:
+        top["points"] = folder / points
+    if "proposers" in data or command:
+        top["shares"] = _shares(data.get("proposers", {}), command)
+    return Specification(form, demands, command=tuple(command), **top)
 
 
-def _kept(found: Discovery, folder) -> Discovery:
+def _table(data, part, names):
+    found = mapping.checked(f"discover: {part}", data.get(part, {}))
+    refuse_unknown(f"discover: {part}", found, names)
+    return found
+
+
+def _part(data, part, form, known, default):
+    """(form, ingredients) of exchange or correlation."""
+    given = _table(data, part, ["form", "ingredients"])
+    names = each(text).checked(f"discover: {part} ingredients", given.get("ingredients", (default,)))
+    for name in names:
+        if name not in known:
+            close = ", ".join(closest_names(name, known))
+            meaning = "; ".join(INGREDIENTS[n].meaning for n in known)
+            raise InputError(
+                f"discover: {part} has no ingredient {shown(name)}; the closest are {close}. Known: {meaning}."
+            )
+    if not any(INGREDIENTS[name].vanishes for name in names):
+        own = ", ".join(name for name in known if INGREDIENTS[name].vanishes)
+        raise InputError(f"discover: {part}: one ingredient at least has to vanish in the uniform gas: {own}.")
+    return text.checked(f"discover: {part} form", given.get("form", form)), tuple(dict.fromkeys(names))
+
+
+def _demands(data):
+    given = _table(data, "conditions", ["prove", "domain", "boxes"])
+    names = each(text).checked("discover: conditions prove", given.get("prove", []))
+    ends = {k: _PAIR.checked(f"discover: domain {k}", v) for k, v in _table(given, "domain", VARIABLES).items()}
+    return Demands.of(names, ends, whole(1, 10**8).checked("discover: boxes", given.get("boxes", 20_000)))
+
+
+def _shares(given, command):
+    kind = number(lambda x: x >= 0, "a share, 0 or more")
+    shares = {
+        name: kind.checked(f"discover: proposers {name}", value)
+        for name, value in _table({"proposers": given}, "proposers", PROPOSERS).items()
+    }
+    if bool(shares.get("command")) != bool(command):
+        raise InputError(
+            "discover: proposers.command has a share, and no program is given, or the reverse; a file names none: "
+            "propose_with=[...] (--propose-with)."
+        )
+    if not sum(shares.values()) > 0:
+        raise InputError("discover: proposers have no share; give one, as {evolution = 1}.")
+    return shares
+
+
+# ---- results.
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Discovery(ShownAsText):
+    """What a search found so far.
+
+    specification: of the search.   front: proved candidates that none of less complexity is better than, the simplest
+    first; of all candidates where nothing had to be proved.   cheats: refuted ones, with the point that refutes them.
+    generations: done.   counts: of candidates proposed, repeated, fitted, near (the front), broken (by a small sample),
+    refuted, proved, undecided.   held_out: {number: mean absolute error [kcal/mol]} of the front, where looked at.
+    """
+
+    specification: Specification
+    front: tuple[Found, ...]
+    cheats: tuple[Cheat, ...]
+    generations: int
+    counts: Mapping[str, int]
+    held_out: Mapping[int, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, state: State, held_out: Mapping[int, float] | None = None) -> "Discovery":
+        found = tuple(state.front()), tuple(state.cheats)
+        return cls(state.specification, *found, state.generation, dict(state.counts), held_out or {})
+
+    @property
+    def passed_by_sampling(self) -> int:
+        """Refutations by proof of candidates that a sample of 10,000 points had passed."""
+        return sum(cheat.by == "proof" for cheat in self.cheats)
+
+    def name_of(self, found: Found) -> str:
+        """Of the functional in its file."""
+        return f"{self.specification.name}_{found.number}"
+
+    @property
+    def summary(self) -> list[str]:
+        """The counts, in two lines."""
+        c = self.counts
+        return [
+            f"{self.specification.name}: {self.generations} generations, {c['fitted']} candidates fitted, {c['near']} "
+            f"near the front, {c['broken']} broken at a few points, {c['refuted']} refutations by sampling or proof, "
+            f"{c['proved']} proved, {c['undecided']} undecided",
+            f"{self.passed_by_sampling} of {len(self.cheats)} refutations are by proof after a sample of 10,000 points",
+        ]
+
+    def __str__(self):
+        head = ["functional", "size", "training", "validation", "held out"]
+        widths = (-18, 5, 10, 12, 10)
+        line = lambda cells: (
+            "  " + "".join(f"{x:<{-w}s}" if w < 0 else f"{x:>{w}s}" for x, w in zip(cells, widths, strict=True))
+        )
+        rows = [*self.summary, line(head) + "  [kcal/mol]"]
+        for f in self.front:
+            errors = ("" if x is None else f"{x:.3f}" for x in (f.training, f.validation, self.held_out.get(f.number)))
+            cells = [self.name_of(f), str(f.candidate.complexity), *errors]
+            rows.append(f"{line(cells)}  {'; '.join(equations(self.specification.form, f.candidate))}")
+        return "\n".join(rows)
+
+    def save(self, folder: Path) -> None:
+        """Write NAME_K.py for each of the front, front.json, refuted.jsonl and index.html into a folder."""
+        for f in self.front:
+            validated = "" if f.validation is None else f", of validation reactions {f.validation:.3f}"
+            errors = f"Mean absolute error of training reactions {f.training:.3f}{validated} kcal/mol, fixed densities."
+            notes = [errors, *(f"{name}: {outcome}" for name, outcome in f.proofs.items())]
+            source = file_text(self.specification.form, f.candidate, self.name_of(f), notes)
+            write_text(folder / f"{self.name_of(f)}.py", source)
+        document = {
+            "counts": dict(self.counts),
+            "generations": self.generations,
+            "passed_by_sampling": self.passed_by_sampling,
+            "front": [self._row(f) for f in self.front],
+        }
+        write_text(folder / "front.json", json.dumps(document, indent=1) + "\n")
+        rows = [{"by": by} | cut._asdict() | self._row(f) for f, by, cut in self.cheats]
+        write_text(folder / "refuted.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        write_text(folder / "index.html", self._page())
+
+    def _row(self, f: Found) -> dict[str, Any]:
+        form = self.specification.form
+        return {
+            "name": self.name_of(f),
+            "number": f.number,
+            "proposer": f.proposer,
+            "complexity": f.candidate.complexity,
+            "score": finite(f.score),
+            "training": f.training,
+            "validation": f.validation,
+            "held_out": self.held_out.get(f.number),
+            "formulas": equations(form, f.candidate),
+            "proofs": dict(f.proofs),
+            **f.candidate.document,
+        }
+
+    def _page(self) -> str:
+        """One HTML page that needs no network."""
+        title = escape(f"{self.specification.name}: functionals found")
+        number = lambda x: "" if x is None else f"{x:.3f}"
+        said = lambda f: "; ".join(equations(self.specification.form, f.candidate))
+        front = [
+            [self.name_of(f), str(f.candidate.complexity), number(f.training), number(f.validation), said(f),
+             "; ".join(f"{name}: {outcome}" for name, outcome in f.proofs.items())]
+            for f in self.front
+        ]  # fmt: skip
+        refuted = [
+            [number(finite(f.score)), by, cut.condition,
+             ", ".join(f"{n} = {v:.4g}" for n, v in zip(VARIABLES, cut.point, strict=True)),
+             "" if cut.value is None else f"{cut.value:.3g}", said(f)]
+            for f, by, cut in sorted(self.cheats, key=lambda cheat: cheat.found.score)[:200]
+        ]  # fmt: skip
+        units = ["functional", "complexity", "training [kcal/mol]", "validation [kcal/mol]", "formula", "conditions"]
+        parts = [
+            f"<h1>{title}</h1>",
+            *(f"<p>{escape(line)}</p>" for line in self.summary),
+            self._picture(),
+            "<h2>Front of error against complexity</h2>",
+            _html_table(units, front),
+            "<h2>Refuted candidates</h2>",
+            _html_table(["error [kcal/mol]", "refuted by", "condition", "at", "left side", "formula"], refuted),
+        ]
+        head = f'<meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
+        body = "\n".join(parts)
+        return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n'
+
+    def _picture(self) -> str:
+        """The front and the refuted candidates as points, error on a logarithmic scale."""
+        refuted, front = ((c.found, "#d62728") for c in self.cheats), ((f, "#1f77b4") for f in self.front)
+        drawn = [(f.candidate.complexity, np.log10(f.score), colour)
+                 for f, colour in (*refuted, *front) if 0 < f.score < np.inf]  # fmt: skip
+        if not drawn:
+            return ""
+        (left, right), (low, high) = ((min(values), max(values)) for values in list(zip(*drawn, strict=True))[:2])
+        place = lambda x, a, b: (x - a) / max(b - a, 1e-9)
+        dots = "".join(
+            f'<circle cx="{46 + 548 * place(x, left, right):.1f}" cy="{254 - 208 * place(y, low, high):.1f}" r="4" '
+            f'fill="{colour}"/>'
+            for x, y, colour in drawn
+        )
+        said = f"error {10**low:.3g} to {10**high:.3g} kcal/mol, logarithmic; complexity {left} to {right}"
+        return (
+            '<figure><svg viewBox="0 0 640 300" role="img"><title>Error against complexity: proved candidates blue, '
+            f'refuted ones red</title>{dots}<text x="46" y="292" font-size="13">{said}; proved blue, refuted red</text>'
+            "</svg></figure>"
+        )
+
+
+def _html_table(head, rows):
+    return f'<div class="scroll">{table([map(escape, row) for row in rows], head)}</div>'
+
+
+def _saved(found: Discovery, folder) -> Discovery:
     if folder is not None:
         found.save(Path(folder))
     return found

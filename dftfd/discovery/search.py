@@ -3,25 +3,28 @@
 A generation is proposed from the state of the search and a random number of its own, fitted in pieces of fixed size on
 any number of processes, and its best members go to the prover, whose counterexamples become cuts of all later fits. The
 state changes only between generations, so it follows from the record alone.
+
+Most candidates cost a short fit on few nodes (dftfd.discovery.candidate_fits). Those near the front are fitted on all
+points, checked at a few random points of the conditions' domain and fitted again under what these show.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, cast
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from dftfd.batch.cluster import on_cluster
 from dftfd.batch.entries import failure
 from dftfd.batch.processes import in_processes
-from dftfd.discovery.candidate_conditions import Cut, Sampled, cut_of, newest, proof_of
-from dftfd.discovery.candidate_fits import Fitted, Fitter, Problem
-from dftfd.discovery.forms import Candidate
+from dftfd.discovery.candidate_fits import Cut, Demands, Fitter, Problem, Sampled, cut_of, finite, newest, proof_of
+from dftfd.discovery.forms import Candidate, Form
 from dftfd.discovery.points import TrainingPoints
 from dftfd.discovery.proposers import Enumeration, Evolution, FromCommand, Growth, Member, Population, Proposer
-from dftfd.discovery.specification import Specification
 from dftfd.errors import InputError
 from dftfd.runtime.records import Record
 from dftfd.training.fit_problem import ERRORS
@@ -30,17 +33,66 @@ PIECE = 20
 """Candidates that are fitted at a time, with one line of the record."""
 
 FEW, MANY = 512, 10_000
-"""Points at which conditions are sampled for every candidate, and for those that the prover gets."""
+"""Points at which conditions are sampled for candidates near the front, and for those that the prover gets."""
 
-REFITS, STARTS, PROMISING = 2, 5, 1.2
-"""Fits under cuts of its own of every candidate; starts of one whose loss is below PROMISING times the front's."""
+SHORT, LONG = 12, 100
+"""Evaluations of a fit."""
+
+NEAR, NEARER = 1.5, 1.1
+"""A loss on the nodes below NEAR times the front's gets a long fit, below NEARER times then one on all points."""
+
+STARTS, REFITS = 3, 2
+"""Starts of a long fit, and fits under cuts of its own."""
+
+KEPT = 8
+"""Best candidates of each complexity that wait for the prover."""
+
+
+@dataclass(frozen=True)
+class Specification:
+    """A search.
+
+    name: of what is found, NAME_1, NAME_2, ...   form: what is searched.   demands: what has to be proved.
+    size: candidates of a generation.   generations: how many.   population: candidates that have children.
+    complexity: the largest.   shares: {proposer: share of a generation}.   command: words of a program that proposes.
+    proofs: members of the front that the prover gets after a generation.   rounds: fits of one of them under its cuts.
+    stop_below: training error [kcal/mol] that ends the search.   points: file of TrainingPoints; None for dftfd's.
+    """
+
+    form: Form
+    demands: Demands
+    name: str = "found"
+    seed: int = 0
+    size: int = 500
+    generations: int = 20
+    population: int = 400
+    complexity: int = 30
+    shares: Mapping[str, float] = field(default_factory=lambda: {"evolution": 0.6, "growth": 0.3, "enumeration": 0.1})
+    command: tuple[str, ...] = ()
+    proofs: int = 3
+    rounds: int = 8
+    stop_below: float = 0.0
+    points: Path | None = None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the numbers of a run depend on, but for the points; generations may be added later."""
+        form, demands = self.form, self.demands
+        return {
+            "exchange": f"{form.exchange} {' '.join(form.x)}",
+            "correlation": f"{form.correlation} {' '.join(form.c)}",
+            "conditions": " ".join(demands.names),
+            "domain": {name: list(ends) for name, ends in demands.domain.items()},
+            "boxes": demands.boxes,
+            "shares": dict(self.shares),
+            "command": list(self.command),
+        } | {name: getattr(self, name) for name in ("seed", "size", "population", "complexity", "proofs", "rounds")}
 
 
 # ---- pieces.
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """Work for a process.   what: "fit" or "prove".   front: (complexity, loss) so far."""
 
     number: int
@@ -55,8 +107,7 @@ class Piece:
         return f"{self.what} {self.number}"
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """found: a JSON object for each candidate."""
 
     number: int
@@ -70,88 +121,89 @@ class Workshop:
 
     specification: Specification
     points: TrainingPoints
-    _made: dict = field(default_factory=dict)
 
     def __getstate__(self):
-        return {"specification": self.specification, "points": self.points, "_made": {}}
+        return {"specification": self.specification, "points": self.points}
 
-    def once(self, name: str, code: Callable) -> Any:
-        if name not in self._made:
-            self._made[name] = code()
-        return self._made[name]
+    def _problem(self, role, on_nodes=False):
+        return Problem.of_points(self.points.of(role), self.specification.form, on_nodes)
 
-    @property
+    @cached_property
     def training(self) -> Problem:
-        return self.once("training", lambda: Problem(self.points.of("training"), self.specification.form))
+        return self._problem("training")
 
-    @property
+    @cached_property
     def validation(self) -> Problem | None:
-        if "validation" not in self.points.role:
-            return None
-        return self.once("validation", lambda: Problem(self.points.of("validation"), self.specification.form))
+        return self._problem("validation") if "validation" in self.points.role else None
 
-    def sampled(self, count: int) -> Sampled:
+    @cached_property
+    def nodes(self) -> Problem:
+        return self._problem("training", True)
+
+    @cached_property
+    def sampled(self) -> dict[int, Sampled]:
         own = self.specification
-        return self.once(f"sampled {count}", lambda: Sampled(own.form, own.demands, count, own.seed))
+        return {count: Sampled(own.form, own.demands, count, own.seed) for count in (FEW, MANY)}
 
     def __call__(self, piece: Piece) -> Any:
         try:
-            code = self._fitted if piece.what == "fit" else self._proved
-            return Answer(piece.number, [code(piece, k) for k in range(len(piece.candidates))])
+            return Answer(piece.number, (self._fitted if piece.what == "fit" else self._proved)(piece))
         except Exception as error:
             return failure(cast(Any, piece), error)
 
-    def _scores(self, found: Fitted) -> dict[str, Any]:
-        training = self.training.mean_absolute(self.training.errors(found.candidate))
-        held = self.validation
-        return {
-            **found.candidate.document,
-            "loss": _finite(found.loss),
-            "training": _finite(training),
-            "validation": None if held is None else _finite(held.mean_absolute(held.errors(found.candidate))),
-        }
+    def _scores(self, candidate: Candidate, loss: float) -> dict[str, Any]:
+        errors = {"training": self.training, "validation": self.validation}
+        found = {name: None if p is None else finite(p.mean_absolute(candidate)) for name, p in errors.items()}
+        return {**candidate.document, "loss": finite(loss), **found}
 
-    def _fitted(self, piece, k):
+    def _fitted(self, piece) -> list[dict]:
         """Parameters under the cuts, and under those that a small sample adds."""
-        candidate, cuts, own = piece.candidates[k], piece.cuts, []
-        rng = np.random.default_rng([*piece.seed, k])
-        limit = min((loss for c, loss in piece.front if c <= candidate.complexity), default=np.inf)
-        found = Fitter(self.training, cuts).fit(candidate, rng)
-        if found.loss < PROMISING * limit:
-            found = Fitter(self.training, cuts, 40).fit(found.candidate, rng, STARTS)
-        broken = self.sampled(FEW).worst(found.candidate)
-        for _ in range(REFITS):
-            if broken is None or found.loss > 2 * limit:
-                break
-            own.append(broken[1])
-            found = Fitter(self.training, (*cuts, *own)).fit(found.candidate, rng)
-            broken = self.sampled(FEW).worst(found.candidate)
-        return self._scores(found) | {
-            "broken": None if broken is None else broken[1].document,
-            "cuts": [c.document for c in own],
-        }
+        first, last = Fitter(self.nodes, piece.cuts), Fitter(self.training, piece.cuts)
+        front, found = list(piece.front), []
+        for k, candidate in enumerate(piece.candidates):
+            rng = np.random.default_rng([*piece.seed, k])
+            limit = min((loss for c, loss in front if c <= candidate.complexity), default=np.inf)
+            fit = first.fit(candidate, SHORT)
+            if fit.loss < NEAR * limit:
+                fit = first.fit(first.best_of(fit.candidate, SHORT, rng, STARTS).candidate, LONG)
+            if fit.loss < NEARER * limit:
+                fit = last.fit(fit.candidate, LONG)
+            if not fit.loss < NEARER * limit:
+                found.append({**fit.candidate.document, "loss": finite(fit.loss)})
+                continue
+            own, broken = [], self.sampled[FEW].broken(fit.candidate)
+            for _ in range(REFITS):
+                if broken and fit.loss < NEARER * limit:
+                    own += broken
+                    fit = Fitter(self.training, (*piece.cuts, *own)).fit(fit.candidate, LONG)
+                    broken = self.sampled[FEW].broken(fit.candidate)
+            front.append((candidate.complexity, fit.loss))
+            found.append(self._scores(*fit) | {"broken": broken[:1], "cuts": own})
+        return found
 
-    def _proved(self, piece, k):
-        """Cut, fit, sample, prove, until all conditions are proved or the rounds are over."""
-        own, fitted = self.specification, piece.candidates[k]
-        rng, cuts, events, proofs = np.random.default_rng([*piece.seed, k]), list(piece.cuts), [], {}
-        found, status = Fitter(self.training, newest(cuts), 40).fit(fitted, rng, STARTS), "given up"
-        for turn in range(own.rounds):
-            sample = self.sampled(MANY).worst(found.candidate)
-            cut, by = (None, "") if sample is None else (sample[1], "sampling")
-            if cut is None:
-                cut, proofs, status = self._by_proof(found.candidate)
+    def _proved(self, piece) -> list[dict]:
+        """Cut, fit, sample, prove, until all conditions are proved or the rounds are over; of one candidate."""
+        own, (candidate,), cuts = self.specification, piece.candidates, list(piece.cuts)
+        rng, events, proofs, status = np.random.default_rng(piece.seed), [], {}, "given up"
+        for turn in range(own.rounds + 1):
+            fitter = Fitter(self.training, newest(cuts), 2.0 ** max(turn - 1, 0))
+            fit = fitter.best_of(candidate, LONG, rng, 1 if turn else STARTS)
+            candidate = fit.candidate
+            if turn == own.rounds:
+                break
+            found, by = self.sampled[MANY].broken(candidate), "sampling"
+            if not found:
+                found, proofs, status = self._by_proof(candidate)
                 by = "proof"
-            if cut is None:
+            if not found:
                 break
             status = "given up"
-            events.append({"by": by, "cut": cut.document, **self._scores(found)})
-            cuts.append(cut)
-            found = Fitter(self.training, newest(cuts), 40).fit(found.candidate, rng, 2, weight=2.0**turn)
-        return self._scores(found) | {"status": status, "proofs": proofs, "events": events}
+            events.append({"by": by, "cuts": found, **self._scores(*fit)})
+            cuts += found
+        return [self._scores(*fit) | {"status": status, "proofs": proofs, "events": events}]
 
     def _by_proof(self, candidate):
-        """(cut or None, {condition: outcome}, status)."""
+        """([cut] or [], {condition: outcome}, status)."""
         own, proofs, status = self.specification, {}, "proved"
         for name in own.demands.of_form(own.form):
             proof = proof_of(own.form, candidate, name, own.demands)
@@ -160,17 +212,9 @@ class Workshop:
                 continue
             proofs[name] = f"{proof.outcome}, {proof.boxes} boxes" if proof.proved else proof.outcome
             if proof.outcome == "violated":
-                return cut_of(proof), proofs, "given up"
+                return [cut_of(proof)], proofs, "given up"
             status = status if proof.proved else "undecided"
-        return None, proofs, status
-
-
-def _finite(x: float) -> float | None:
-    return float(x) if np.isfinite(x) else None
-
-
-def _number(x: float | None) -> float:
-    return np.inf if x is None else x
+        return [], proofs, status
 
 
 # ---- state.
@@ -180,28 +224,40 @@ def _number(x: float | None) -> float:
 class Found:
     """A candidate with its scores [kcal/mol]: root mean square with penalties, mean absolute errors.
 
-    number: in the order of proposal, from 1.   broken: where a sample of conditions breaks it.
+    number: in the order of proposal, from 1.   training, validation: None where it was far from the front, or there
+    are no such reactions.   broken: where a sample of conditions breaks it.
     status: "" before the prover had it, "proved", "undecided", "given up".   proofs: {condition: outcome}.
     """
 
     number: int
+    proposer: str
     candidate: Candidate
     loss: float
-    training: float
-    validation: float | None
-    proposer: str
+    training: float | None = None
+    validation: float | None = None
     broken: Cut | None = None
     status: str = ""
     proofs: Mapping[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, row: Mapping, number: int, proposer: str) -> "Found":
+        """Of a row of an Answer."""
+        known = {name: row[name] for name in ("training", "validation", "status", "proofs") if name in row}
+        broken = next(map(_cut, row.get("broken", ())), None)
+        loss = np.inf if row["loss"] is None else row["loss"]
+        return cls(number, proposer, Candidate.of(row), loss, broken=broken, **known)
+
     @property
     def score(self) -> float:
-        """Mean absolute error that candidates are chosen by: of the validation set where there is one."""
-        return self.training if self.validation is None else max(self.training, self.validation)
+        """Mean absolute error that candidates are chosen by: the larger of training's and validation's."""
+        return max(np.inf if x is None else x for x in (self.training, self.validation or 0.0))
 
 
-@dataclass(frozen=True)
-class Cheat:
+def _cut(row) -> Cut:
+    return Cut(row[0], tuple(row[1]), row[2])
+
+
+class Cheat(NamedTuple):
     """A candidate that was refuted.   by: "sampling" of 10,000 points, or "proof", which sampling had passed."""
 
     found: Found
@@ -214,6 +270,7 @@ class State:
 
     def __init__(self, specification: Specification):
         self.specification = specification
+        self.conditions = specification.demands.of_form(specification.form)
         self.generation = 0
         self.members: list[Found] = []
         self.best: dict[int, list[Found]] = {}  # of a complexity, the best few that no sample breaks
@@ -221,108 +278,76 @@ class State:
         self.cuts: list[Cut] = []
         self.cheats: list[Cheat] = []
         self.seen: set[str] = set()
-        self.counts = {
-            "proposed": 0,
-            "repeated": 0,
-            "fitted": 0,
-            "broken": 0,
-            "refuted": 0,
-            "proved": 0,
-            "undecided": 0,
-        }
+        names = ("proposed", "repeated", "fitted", "near", "broken", "refuted", "proved", "undecided")
+        self.counts = dict.fromkeys(names, 0)
 
-    def population(self, asked: dict[str, int]) -> Population:
-        """asked: how many candidates each proposer has been asked for."""
-        large = 1e6
-        as_member = lambda f: Member(f.candidate, min(large, f.loss * (1 + 0.01 * f.candidate.complexity)))
+    def population(self) -> Population:
+        as_members = lambda found: [Member(f.candidate, f.loss * (1 + 0.01 * f.candidate.complexity)) for f in found]
         kept = self.members[-self.specification.population :]
-        return Population([as_member(f) for f in kept], [as_member(f) for f in self.leading()], asked, self.seen)
+        return Population(as_members(kept), as_members(self.leading()), self.generation, self.seen)
 
     def leading(self) -> list[Found]:
         """The front by loss of what is not refuted; those that the prover gave up are not there."""
-        rows = sorted(
-            ((c, f) for c, own in self.best.items() for f in own), key=lambda row: (row[0], row[1].loss, row[1].number)
-        )
-        found: list[Found] = []
-        for _, f in rows:
-            f = self.tried.get(f.candidate.key, f)
-            if not found or f.loss < found[-1].loss * (1 - 1e-9):
-                found.append(f)
-        return found
+        found = [self.tried.get(f.candidate.key, f) for own in self.best.values() for f in own]
+        return _front(found, lambda f: f.loss)
 
     def front(self) -> list[Found]:
         """The front of error against complexity of what is proved; without conditions, of all."""
         proved = [f for f in self.tried.values() if f.status == "proved"] if self.conditions else self.leading()
-        found: list[Found] = []
-        for f in sorted(proved, key=lambda f: (f.candidate.complexity, f.score, f.number)):
-            if not found or f.score < found[-1].score:
-                found.append(f)
-        return found
-
-    @property
-    def conditions(self) -> tuple[str, ...]:
-        return self.specification.demands.of_form(self.specification.form)
-
-    def add_fitted(self, candidates, fitted) -> None:
-        """A generation has its parameters."""
-        start = self.counts["proposed"]
-        for k, ((candidate, proposer), row) in enumerate(zip(candidates, fitted, strict=True), 1):
-            f = _found(row, start + k, proposer)
-            self.counts["fitted"] += 1
-            self.cuts += [c for c in map(_cut, row["cuts"]) if c not in self.cuts]
-            self.counts["broken"] += f.broken is not None
-            self.seen.add(candidate.key)
-            if np.isfinite(f.loss):
-                self.members.append(f)
-                if f.broken is None:
-                    own = self.best.setdefault(f.candidate.complexity, [])
-                    own.append(f)
-                    own.sort(key=lambda f: (f.loss, f.number))
-                    del own[8:]
-        del self.members[: -2 * self.specification.population]
-        self.counts["proposed"] += len(candidates)
-
-    def add_proofs(self, proved) -> None:
-        """A generation has its proofs, rows of (key, number, proposer, what was found), and is done."""
-        self.generation += 1
-        for key, number, proposer, row in proved:
-            for event in row["events"]:
-                cut = _cut(event["cut"])
-                self.cheats.append(Cheat(_found(event, number, proposer), event["by"], cut))
-                self.cuts += [cut] if cut not in self.cuts else []
-                self.counts["refuted"] += 1
-            f = _found(row, number, proposer)
-            self.counts["proved"] += f.status == "proved"
-            self.counts["undecided"] += f.status == "undecided"
-            self.tried[key] = f
-            if f.status != "proved":
-                for own in self.best.values():
-                    own[:] = [other for other in own if other.candidate.key != key]
+        return _front(proved, lambda f: f.score)
 
     def to_prove(self) -> list[Found]:
         """Members of the front that the prover has not had, the best first."""
-        if not self.conditions:
-            return []
-        new = [f for f in self.leading() if f.candidate.key not in self.tried]
+        new = [f for f in self.leading() if f.candidate.key not in self.tried] if self.conditions else []
         return sorted(new, key=lambda f: (f.loss, f.number))[: self.specification.proofs]
 
+    def add_fitted(self, candidates, rows) -> None:
+        """A generation has its parameters."""
+        start = self.counts["fitted"]
+        for k, ((candidate, proposer), row) in enumerate(zip(candidates, rows, strict=True), 1):
+            f = Found.of(row, start + k, proposer)
+            self.seen.add(candidate.key)
+            self._add_cuts(map(_cut, row.get("cuts", ())))
+            self.counts["near"] += "broken" in row
+            self.counts["broken"] += f.broken is not None
+            self.members += [f] if np.isfinite(f.loss) else []
+            if f.training is not None and f.broken is None and np.isfinite(f.loss):
+                own = self.best.setdefault(f.candidate.complexity, [])
+                own.append(f)
+                own.sort(key=lambda f: (f.loss, f.number))
+                del own[KEPT:]
+        del self.members[: -self.specification.population]
+        self.counts["fitted"] += len(candidates)
 
-def _cut(document) -> Cut:
-    return Cut(document[0], tuple(document[1]))
+    def add_proofs(self, chosen, rows) -> None:
+        """A generation has its proofs, and is done."""
+        self.generation += 1
+        for before, row in zip(chosen, rows, strict=True):
+            for event in row["events"]:
+                cuts = [*map(_cut, event["cuts"])]
+                self.cheats.append(Cheat(Found.of(event, before.number, before.proposer), event["by"], cuts[0]))
+                self._add_cuts(cuts)
+            self.counts["refuted"] += len(row["events"])
+            f = Found.of(row, before.number, before.proposer)
+            self.tried[before.candidate.key] = f
+            self.counts["proved"] += f.status == "proved"
+            self.counts["undecided"] += f.status == "undecided"
+            if f.status != "proved":  # the next best takes its place
+                own = self.best[before.candidate.complexity]
+                own[:] = [other for other in own if other.candidate.key != before.candidate.key]
+
+    def _add_cuts(self, cuts) -> None:
+        known = {cut[:2] for cut in self.cuts}
+        self.cuts += [cut for cut in cuts if cut[:2] not in known]
 
 
-def _found(row, number, proposer) -> Found:
-    return Found(
-        number,
-        Candidate.of(row),
-        _number(row["loss"]),
-        _number(row["training"]),
-        None if row["validation"] is None else row["validation"],
-        proposer,
-        None if row.get("broken") is None else _cut(row["broken"]),
-        row.get("status", ""),
-        row.get("proofs", {}),
-    )
+def _front(found, score) -> list[Found]:
+    """Those that none of less complexity is as good as, the simplest first."""
+    front: list[Found] = []
+    for f in sorted(found, key=lambda f: (f.candidate.complexity, score(f), f.number)):
+        if not front or score(f) < score(front[-1]) * (1 - 1e-9):
+            front.append(f)
+    return front
 
 
 # ---- loop.
@@ -340,32 +365,34 @@ class Search:
     client: Any = None
 
     def __post_init__(self):
-        self.workshop = Workshop(self.specification, self.points)
-        self.state = State(self.specification)
-        self._proposers = self._made_proposers()
-        self._processes: list = []
-
-    def _made_proposers(self) -> list[tuple[Proposer, float]]:
         own = self.specification
-        total = sum(own.shares.values())
+        self.workshop, self.state = Workshop(own, self.points), State(own)
+        self._processes: list = []
         making: dict[str, Callable[[], Proposer]] = {
             "evolution": lambda: Evolution(own.form, own.complexity),
-            "growth": lambda: Growth(self.workshop.training),
+            "growth": lambda: Growth(self.workshop.nodes),
             "enumeration": lambda: Enumeration(own.form),
             "command": lambda: FromCommand(own.command, own.form),
         }
-        return [(making[name](), share / total) for name, share in own.shares.items() if share]
+        total = sum(own.shares.values())
+        self._proposers = [(making[name](), share / total) for name, share in own.shares.items() if share]
+        self._known: dict[tuple, Any] = {}
+        for k, piece in enumerate(self.record.pieces):
+            try:
+                self._known[piece["what"], piece["generation"], piece["number"]] = piece["found"]
+            except (KeyError, TypeError) as error:
+                raise self.record.damaged(k, error) from error
 
     def generations(self, seconds: float | None = None) -> Iterator[State]:
         """The state after each generation; those in the record come from there."""
-        began, pieces = time.monotonic(), _Pieces(self.record)
+        began, own = time.monotonic(), self.specification
         with closing(self) if self.client is None else nullcontext():
-            while self.state.generation < self.specification.generations:
+            while self.state.generation < own.generations:
                 if seconds is not None and time.monotonic() - began > seconds:
                     return
-                self._generation(pieces)
+                self._generation()
                 yield self.state
-                if any(f.training < self.specification.stop_below for f in self.state.front()):
+                if any(f.training is not None and f.training < own.stop_below for f in self.state.front()):
                     return
 
     def close(self) -> None:
@@ -374,91 +401,66 @@ class Search:
             worker.stop()
         self._processes.clear()
 
-    def _generation(self, pieces: "_Pieces") -> None:
-        state, g = self.state, self.state.generation
-        head = pieces.take("proposed", g, 0)
-        if head is None:
-            proposals, repeated = self._proposals(g)
-            head = {"candidates": [[c.document, who, origin] for c, who, origin in proposals], "repeated": repeated}
-            pieces.add("proposed", g, 0, head)
-        candidates = [(Candidate.of(doc), who) for doc, who, _ in head["candidates"]]
+    def _generation(self) -> None:
+        state, seed = self.state, (self.specification.seed, self.state.generation)
+        (head,) = self._kept("proposed", [0], lambda _: [(0, self._proposals(*seed))])
+        candidates = [(Candidate.of(document), who) for document, who, _ in head["candidates"]]
+        state.counts["proposed"] += len(candidates) + head["repeated"]
         state.counts["repeated"] += head["repeated"]
         front = tuple((f.candidate.complexity, f.loss) for f in state.leading())
-        cuts, trees = newest(state.cuts), [c for c, _ in candidates]
-        seed = self.specification.seed
+        cuts, trees = newest(state.cuts), tuple(c for c, _ in candidates)
         work = [
-            Piece(k, "fit", (seed, g, k), tuple(trees[i : i + PIECE]), cuts, front)
+            Piece(k, "fit", (*seed, k), trees[i : i + PIECE], cuts, front)
             for k, i in enumerate(range(0, len(trees), PIECE))
         ]
-        fitted = [row for rows in self._answers(work, g, pieces) for row in rows]
-        state.add_fitted(candidates, fitted)
-        chosen = state.to_prove()
-        cuts = tuple(state.cuts)
-        work = [Piece(k, "prove", (seed, g, k, 1), (f.candidate,), cuts) for k, f in enumerate(chosen)]
-        rows = [rows[0] for rows in self._answers(work, g, pieces)]
-        state.add_proofs([(f.candidate.key, f.number, f.proposer, row) for f, row in zip(chosen, rows, strict=True)])
+        state.add_fitted(candidates, [row for rows in self._answers(work) for row in rows])
+        chosen, cuts = state.to_prove(), tuple(state.cuts)
+        work = [Piece(k, "prove", (*seed, k, 1), (f.candidate,), cuts) for k, f in enumerate(chosen)]
+        state.add_proofs(chosen, [row for rows in self._answers(work) for row in rows])
 
-    def _proposals(self, g):
+    def _proposals(self, seed, g) -> dict[str, Any]:
         """New candidates of a generation, each once, and how many were known."""
         own, found, repeated = self.specification, [], 0
-        keys = set(self.state.seen)
+        keys, population = set(self.state.seen), self.state.population()
         offered = [(c, "given", "given") for c in self.given] if g == 0 else []
         for k, (proposer, share) in enumerate(self._proposers):
-            count = int(np.ceil(share * own.size))
-            population = self.state.population({proposer.name: g * count})
-            made = proposer.propose(population, np.random.default_rng([own.seed, g, k, 7]), count)
+            rng = np.random.default_rng([seed, g, k, 7])
+            made = proposer.propose(population, rng, int(np.ceil(share * own.size)))
             offered += [(c, proposer.name, origin) for c, origin in made]
         for candidate, who, origin in offered:
             candidate = candidate.canonical()
-            if not candidate.trees or candidate.complexity > own.complexity or not candidate.is_valid(own.form):
-                continue
             if candidate.key in keys:
                 repeated += 1
-                continue
-            keys.add(candidate.key)
-            found.append((candidate, who, origin))
-        return found, repeated
+            elif candidate.complexity <= own.complexity and candidate.is_valid(own.form):
+                keys.add(candidate.key)
+                found.append((candidate.document, who, origin))
+        return {"candidates": found, "repeated": repeated}
 
-    def _answers(self, work: list[Piece], g: int, pieces: "_Pieces") -> list[list]:
-        """What each piece found, in their order; those in the record are not computed."""
-        if not work:
-            return []
-        what = work[0].what
-        found = {
-            piece.number: known["found"] for piece in work if (known := pieces.take(what, g, piece.number)) is not None
-        }
-        left: list[Any] = [piece for piece in work if piece.number not in found]
-        task: Any = self.workshop
-        if not left:
-            arriving: Any = ()
-        elif self.client is not None:
-            arriving = on_cluster(task, left, self.client)
-        elif self.jobs > 1:
-            arriving = in_processes(task, left, min(self.jobs, len(left)), self._processes)
-        else:
-            arriving = map(task, left)
-        for answer in arriving:
-            if answer.error is not None:
-                raise ERRORS.get(answer.exit_code, InputError)(f"discover, {answer.name}: {answer.error}")
-            found[answer.number] = answer.found
-            pieces.add(what, g, answer.number, {"found": answer.found})
-        return [found[piece.number] for piece in work]
+    def _answers(self, work: list[Piece]) -> list[list]:
+        """What each piece found, in their order."""
 
+        def answers(numbers):
+            task: Any = self.workshop
+            left: list[Any] = [piece for piece in work if piece.number in numbers]
+            if self.client is not None:
+                arriving: Any = on_cluster(task, left, self.client)
+            elif self.jobs > 1:
+                arriving = in_processes(task, left, min(self.jobs, len(left)), self._processes)
+            else:
+                arriving = map(task, left)
+            for answer in arriving:
+                if answer.error is not None:
+                    raise ERRORS.get(answer.exit_code, InputError)(f"discover, {answer.name}: {answer.error}")
+                yield answer.number, answer.found
 
-class _Pieces:
-    """The lines of the record by what, generation and number."""
+        return self._kept(work[0].what, [piece.number for piece in work], answers) if work else []
 
-    def __init__(self, record: Record):
-        self._record = record
-        self._known: dict[tuple, dict] = {}
-        for k, piece in enumerate(record.pieces):
-            try:
-                self._known[piece["what"], piece["generation"], piece["number"]] = piece["of"]
-            except (KeyError, TypeError) as error:
-                raise record.damaged(k, error) from error
-
-    def take(self, what: str, generation: int, number: int) -> dict | None:
-        return self._known.pop((what, generation, number), None)
-
-    def add(self, what: str, generation: int, number: int, of: dict) -> None:
-        self._record.add({"what": what, "generation": generation, "number": number, "of": of})
+    def _kept(self, what: str, numbers: Sequence[int], compute: Callable) -> list:
+        """What is known of pieces of this generation from the record; the others are computed and added to it."""
+        g = self.state.generation
+        found = {n: self._known.pop((what, g, n)) for n in numbers if (what, g, n) in self._known}
+        left = [n for n in numbers if n not in found]
+        for number, new in compute(left) if left else ():
+            found[number] = new
+            self.record.add({"what": what, "generation": g, "number": number, "found": new})
+        return [found[n] for n in numbers]
