@@ -486,7 +486,7 @@ def test_refutations_by_proof_after_a_sample_are_counted(tmp_path):
     (row, *_) = [row for row in rows if row["by"] == "proof"]
     assert row["condition"] == "ex_nonpositive" and row["value"] < -0.1 and abs(row["point"][1] - 2.0) < 1e-4
     front = json.loads((tmp_path / "run" / "front.json").read_text())
-    assert front["passed_by_sampling"] == found.passed_by_sampling
+    assert front["passed_by_sampling"] == found.passed_by_sampling >= front["better_passed_by_sampling"] >= 1
 
 
 @pytest.mark.slow  # starts processes

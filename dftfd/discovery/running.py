@@ -241,6 +241,12 @@ class Discovery(ShownAsText):
         """Refutations by proof of candidates that a sample of 10,000 points had passed."""
         return sum(cheat.by == "proof" for cheat in self.cheats)
 
+    @property
+    def better_passed_by_sampling(self) -> int:
+        """Those of them whose error is below that of everything proved."""
+        least = min((f.score for f in self.front), default=np.inf)
+        return sum(cheat.by == "proof" and cheat.found.score < least for cheat in self.cheats)
+
     def name_of(self, found: Found) -> str:
         """Of the functional in its file."""
         return f"{self.specification.name}_{found.number}"
@@ -253,7 +259,8 @@ class Discovery(ShownAsText):
             f"{self.specification.name}: {self.generations} generations, {c['fitted']} candidates fitted, {c['near']} "
             f"near the front, {c['broken']} broken at a few points, {c['refuted']} refutations by sampling or proof, "
             f"{c['proved']} proved, {c['undecided']} undecided",
-            f"{self.passed_by_sampling} of {len(self.cheats)} refutations are by proof after a sample of 10,000 points",
+            f"{self.passed_by_sampling} of {len(self.cheats)} refutations are by proof after a sample of 10,000 points, "
+            f"{self.better_passed_by_sampling} with errors below all that is proved",
         ]
 
     def __str__(self):
@@ -281,6 +288,7 @@ class Discovery(ShownAsText):
             "counts": dict(self.counts),
             "generations": self.generations,
             "passed_by_sampling": self.passed_by_sampling,
+            "better_passed_by_sampling": self.better_passed_by_sampling,
             "front": [self._row(f) for f in self.front],
         }
         write_text(folder / "front.json", json.dumps(document, indent=1) + "\n")

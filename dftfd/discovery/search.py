@@ -35,14 +35,14 @@ PIECE = 20
 FEW, MANY = 512, 10_000
 """Points at which conditions are sampled for candidates near the front, and for those that the prover gets."""
 
-SHORT, LONG = 12, 100
+SHORT, MIDDLE, LONG = 10, 30, 100
 """Evaluations of a fit."""
 
-NEAR, NEARER = 1.5, 1.1
-"""A loss on the nodes below NEAR times the front's gets a long fit, below NEARER times then one on all points."""
+NEAR, NEARER = 1.3, 1.1
+"""A loss on the nodes below NEAR times the front's gets a longer fit, below NEARER times then one on all points."""
 
 STARTS, REFITS = 3, 2
-"""Starts of a long fit, and fits under cuts of its own."""
+"""Starts of a fit on all points, and fits under cuts of its own."""
 
 KEPT = 8
 """Best candidates of each complexity that wait for the prover."""
@@ -92,7 +92,8 @@ class Specification:
 # ---- pieces.
 
 
-class Piece(NamedTuple):
+@dataclass(frozen=True)
+class Piece:
     """Work for a process.   what: "fit" or "prove".   front: (complexity, loss) so far."""
 
     number: int
@@ -165,9 +166,9 @@ class Workshop:
             limit = min((loss for c, loss in front if c <= candidate.complexity), default=np.inf)
             fit = first.fit(candidate, SHORT)
             if fit.loss < NEAR * limit:
-                fit = first.fit(first.best_of(fit.candidate, SHORT, rng, STARTS).candidate, LONG)
+                fit = first.fit(fit.candidate, MIDDLE)
             if fit.loss < NEARER * limit:
-                fit = last.fit(fit.candidate, LONG)
+                fit = last.fit(first.best_of(fit.candidate, MIDDLE, rng, STARTS).candidate, LONG)
             if not fit.loss < NEARER * limit:
                 found.append({**fit.candidate.document, "loss": finite(fit.loss)})
                 continue

@@ -20,7 +20,8 @@ from dftfd.discovery.forms import native_correlation, native_exchange
 from dftfd.discovery.points import TrainingPoints
 from dftfd.discovery.scores import ratio, score_of, score_on_benchmark, score_on_fixed_densities
 
-CONDITIONS = ["ex_nonpositive", "ex_bounded", "ec_nonpositive", "ec_scaling", "lieb_oxford", "tc_upper"]
+CONDITIONS = ["ex_nonpositive", "ex_bounded", "ec_nonpositive", "ec_scaling", "uc_monotone", "lieb_oxford"]
+CONDITIONS += ["lieb_oxford_exc", "tc_upper"]  # all that PBE obeys
 COMMON = {"generations": 100_000, "conditions": {"prove": CONDITIONS}}
 SEARCHES = {
     "gga": {"exchange": {"ingredients": ["s2"]}, "correlation": {"form": "pbe", "ingredients": ["y", "t2"]}},
