@@ -11,7 +11,7 @@ are varied by their logarithm.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -20,18 +20,9 @@ import scipy.linalg
 from scipy.optimize import leastsq
 from scipy.sparse import block_diag, csr_array, diags_array
 
-from dftfd.discovery import expressions
+from dftfd.discovery import expressions, forms
 from dftfd.discovery.compression import orthonormal_functions
-from dftfd.discovery.forms import (
-    Candidate,
-    Form,
-    Gas,
-    as_functional,
-    exchange_ingredients,
-    native_correlation,
-    native_exchange,
-    spin_power,
-)
+from dftfd.discovery.forms import Candidate, Form, Gas, spin_power
 from dftfd.discovery.points import TrainingPoints
 from dftfd.errors import InputError, UnsupportedError, closest_names, shown
 from dftfd.functionals.common import C_X
@@ -99,11 +90,11 @@ class Rows:
         if "x" in form.parts:
             fixed = fixed + X @ np.ones(X.shape[1])
         elif form.exchange:
-            fixed = fixed + X @ native_exchange(form.exchange, *x_points)
+            fixed = fixed + X @ forms.native_exchange(form.exchange, *x_points)
         if "c" not in form.parts and form.correlation:
-            fixed = fixed + C @ native_correlation(form.correlation, *c_points)
+            fixed = fixed + C @ forms.native_correlation(form.correlation, *c_points)
         gas = Gas.of(form, *c_points) if "c" in form.parts else None
-        return cls(form, np.asarray(fixed), X, exchange_ingredients(*x_points), C, gas)
+        return cls(form, np.asarray(fixed), X, forms.exchange_ingredients(*x_points), C, gas)
 
     def values(self, candidate: Candidate) -> np.ndarray:
         """(row,); NaN where a formula has no value."""
@@ -204,10 +195,6 @@ class Problem(Rows):
         found = cls.of(form, points.errors(points.base) * HARTREE_IN_KCAL, X, x, C, c)
         object.__setattr__(found, "weight", np.sqrt(points.reaction_weight / points.reaction_weight.sum()))
         return found
-
-    def rms(self, candidate: Candidate) -> float:
-        """Weighted root mean square error [kcal/mol]; NaN where a formula has no value."""
-        return float(np.sqrt(np.sum((self.weight * self.values(candidate)) ** 2)))
 
     def mean_absolute(self, candidate: Candidate) -> float:
         """Weighted mean absolute error [kcal/mol]; NaN where a formula has no value."""
@@ -353,7 +340,9 @@ class Sampled:
 def proof_of(form: Form, candidate: Candidate, condition: str, demands: Demands, name: str = "found") -> Proof | None:
     """The proof of a condition, or its counterexample; None where it has no value at a point for this form."""
     try:
-        functional = as_functional(form, candidate, name, "".join(part[0] for part in CONDITIONS[condition].parts))
+        functional = forms.as_functional(
+            form, candidate, name, "".join(part[0] for part in CONDITIONS[condition].parts)
+        )
         has_tau = any("tau" in term.ingredients for _, term in functional.terms)
         absent = [*([] if has_tau else ["alpha"]), *(["zeta"] if demands.domain["zeta"] == (0.0, 0.0) else [])]
         domain = {k: v for k, v in demands.domain.items() if k not in absent}
@@ -369,7 +358,7 @@ def cut_of(proof: Proof) -> Cut:
     return Cut(proof.condition, tuple(float(default[name]) for name in VARIABLES), value)
 
 
-def newest(cuts: Sequence[Cut]) -> tuple[Cut, ...]:
+def newest(cuts: Collection[Cut]) -> tuple[Cut, ...]:
     """Those that fits see: the last MOST_CUTS of each condition, in their order."""
     by_name: dict[str, list[Cut]] = {}
     for cut in cuts:
@@ -397,15 +386,18 @@ class Fitter:
         self._scale = np.append(problem.weight, np.full(len(cuts), -weight * STEEPNESS))
         self._least = np.append(np.full(self._n, np.inf), np.full(len(cuts), MARGIN))  # no penalty from there
 
-    def best_of(self, candidate: Candidate, evaluations: int, rng: Any, starts: int) -> Fitted:
+    def best_of(self, candidate, evaluations: int, rng: Any, starts: int, tolerance: float = 1e-12) -> Fitted:
         """The best fit of some starts: the candidate's own parameters, then random ones."""
         if linear(candidate, self.form).all():
             starts = 1
         found = [candidate, *(candidate.at(_random(candidate.positive, rng)) for _ in range(starts - 1))]
-        return min((self.fit(one, evaluations) for one in found), key=lambda fit: fit.loss)
+        return min((self.fit(one, evaluations, tolerance) for one in found), key=lambda fit: fit.loss)
 
-    def fit(self, candidate: Candidate, evaluations: int) -> Fitted:
-        """From the candidate's parameters; linear ones at first at what fits best as the others stand."""
+    def fit(self, candidate: Candidate, evaluations: int, tolerance: float = 1e-12) -> Fitted:
+        """From the candidate's parameters; linear ones at first at what fits best as the others stand.
+
+        tolerance: relative change of the loss's square that ends it.
+        """
         is_linear, positive = linear(candidate, self.form), candidate.positive
         largest = np.where(positive, LOG_P, LARGEST_C)
         n, v = self._n, candidate.parameters
@@ -431,7 +423,7 @@ class Fitter:
         _, r, _, p = at(v)
         is_done = is_linear.all() and not np.any(r[n : len(r) - len(v)])
         if len(v) and not is_done and r @ r < WORTHLESS**2:
-            options = {"ftol": 1e-12, "xtol": 1e-12, "gtol": 0.0, "maxfev": evaluations, "full_output": True}
+            options = {"ftol": tolerance, "xtol": 1e-12, "gtol": 0.0, "maxfev": evaluations, "full_output": True}
             v, *_ = leastsq(lambda v: at(v)[1], v, Dfun=lambda v: at(v)[2], **options)
             _, r, _, p = at(v)
         loss = math.sqrt(r @ r)

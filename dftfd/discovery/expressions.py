@@ -216,7 +216,7 @@ def values(steps: Sequence[Step], at: Mapping[str, Any], p: Sequence[float], fun
         if head in LEAVES:
             x = at[of[0]] if head == "v" else of[0] if head == "n" else p[of[0]]
         elif head == "^":
-            x = _power(found[of[0]], exponent)
+            x = found[of[0]] ** exponent
         elif head in functions:
             x = functions[head](found[of[0]])
         else:
@@ -257,14 +257,10 @@ def with_slopes(tree: Tree, at: Mapping[str, np.ndarray], p: Sequence[float]) ->
                         factor = factor * found[j] if j != k else factor
                     weights[k] = factor
                 elif head == "^":
-                    weights[k] = weight * (exponent * _power(found[k], exponent - 1))
+                    weights[k] = weight * (exponent * found[k] ** (exponent - 1))
                 else:
                     weights[k] = weight * FUNCTIONS[head].slope(found[k])
     return found[-1], [slopes[k] for k in range(len(slopes))]
-
-
-def _power(x, k):
-    return x if k == 1 else x * x if k == 2 else x**k
 
 
 # ---- equal is found equal.

@@ -26,23 +26,9 @@ from dftfd.autofd import exp, expm1, log1p, sqrt
 from dftfd.discovery import expressions
 from dftfd.discovery.expressions import Tree, variables
 from dftfd.errors import InputError, shown
-from dftfd.functionals import pw92
+from dftfd.functionals import common, pw92
 from dftfd.functionals.base import Functional
-from dftfd.functionals.common import (
-    C_F,
-    C_X,
-    FERMI,
-    polarisation,
-    reduced_gradient_squared,
-    slater_exchange,
-    spin_powers,
-    spin_scaled,
-    spin_scaling_factor,
-    total_density,
-    uniform_kinetic_energy,
-    weizsaecker_kinetic_energy,
-    wigner_seitz_radius,
-)
+from dftfd.functionals.common import C_F, C_X, FERMI, reduced_gradient_squared, spin_scaled, total_density
 from dftfd.functionals.numerics import at_least, x_asinh_x
 from dftfd.functionals.pbe import BETA, GAMMA, correlation_gradient_squared
 from dftfd.functionals.registry import get_functional, term
@@ -260,7 +246,7 @@ def _own(form, part, tree, name):
 
 
 def _kinetic(n, tau, d_s):
-    tau_W, tau_unif = weizsaecker_kinetic_energy(n), uniform_kinetic_energy(n) * d_s
+    tau_W, tau_unif = common.weizsaecker_kinetic_energy(n), common.uniform_kinetic_energy(n) * d_s
     alpha, t = at_least((tau - tau_W) / tau_unif, 0.0), tau / tau_unif
     return {"alpha": alpha, "d": 2 / (1 + alpha) - 1, "w": 2 / (1 + t) - 1}
 
@@ -270,18 +256,23 @@ def _hole(tree, at):
 
 
 def _exchange(tree, n, kinetic):
-    return slater_exchange(n) * (1 + _hole(tree, {"s2": reduced_gradient_squared(n)} | kinetic))
+    return common.slater_exchange(n) * (1 + _hole(tree, {"s2": reduced_gradient_squared(n)} | kinetic))
 
 
 def _correlation(form, tree, rho, tau):
-    n, phi, eps = total_density(rho), spin_scaling_factor(rho), pw92.correlation_energy(rho)
+    n, phi, eps = total_density(rho), common.spin_scaling_factor(rho), pw92.correlation_energy(rho)
     t2, size = correlation_gradient_squared(n, phi), GAMMA * (phi * phi * phi)
-    at = {"s2": reduced_gradient_squared(n), "rs": wigner_seitz_radius(n), "t2": t2, "z2": polarisation(rho) ** 2}
+    at = {
+        "s2": reduced_gradient_squared(n),
+        "rs": common.wigner_seitz_radius(n),
+        "t2": t2,
+        "z2": common.polarisation(rho) ** 2,
+    }
     if form.correlation == "pbe":
         w = expm1(-eps / size)
         at["y"] = BETA / GAMMA * t2 / w
     if tau is not None:
-        up, down = spin_powers(rho, 5 / 3)
+        up, down = common.spin_powers(rho, 5 / 3)
         at |= _kinetic(n, tau[0] + tau[1], 0.5 * (up + down))
     hole = _hole(tree, at)
     if form.correlation == "factor":

@@ -311,14 +311,14 @@ class FromCommand:
     """A program that is told the front, one line of JSON a member, and answers with formulas, one line of JSON each.
 
     To it: {"x": "0.8 * u(0.27 * s2)", "c": null, "score": 3.2, "complexity": 6}, then end of file. From it:
-    {"x": "...", "c": "..."}. Lines that are no formulas of this form are left out and counted in `refused`. What it
-    answered is in the record, so that a run that goes on does not ask again.
+    {"x": "...", "c": "..."}. Lines that are no formulas of this form are left out. What it answered is in the record,
+    so that a run that goes on does not ask again.
     """
 
     name = "command"
 
     def __init__(self, words: Sequence[str], form: Form):
-        self._words, self._form, self.refused = list(words), form, 0
+        self._words, self._form = list(words), form
 
     def propose(self, population, rng, count):
         rows = ({**c.document, "score": score, "complexity": c.complexity} for c, score in population.front)
@@ -329,10 +329,8 @@ class FromCommand:
         if done.returncode:
             said = done.stderr.strip()[-200:]
             raise FileError(f"the command {self._words[0]!r} that proposes ended with code {done.returncode}: {said}")
-        lines = [line for line in done.stdout[:LONGEST_ANSWER].splitlines() if line.strip()]
-        found = [one for line in lines if isinstance(one := read_candidate(line, self._form), Candidate)]
-        self.refused += len(lines) - len(found)
-        return [(one, self.name) for one in found][:count]
+        found = (read_candidate(line, self._form) for line in done.stdout[:LONGEST_ANSWER].splitlines())
+        return [(one, self.name) for one in found if isinstance(one, Candidate)][:count]
 
 
 def read_candidate(line: str, form: Form) -> Candidate | Exception:

@@ -259,8 +259,8 @@ class Discovery(ShownAsText):
             f"{self.specification.name}: {self.generations} generations, {c['fitted']} candidates fitted, {c['near']} "
             f"near the front, {c['broken']} broken at a few points, {c['refuted']} refutations by sampling or proof, "
             f"{c['proved']} proved, {c['undecided']} undecided",
-            f"{self.passed_by_sampling} of {len(self.cheats)} refutations are by proof after a sample of 10,000 points, "
-            f"{self.better_passed_by_sampling} with errors below all that is proved",
+            f"{self.passed_by_sampling} of {len(self.cheats)} refutations are by proof after a sample of 10,000 points "
+            f"({self.better_passed_by_sampling} with errors below all that is proved)",
         ]
 
     def __str__(self):

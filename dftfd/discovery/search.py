@@ -35,11 +35,11 @@ PIECE = 20
 FEW, MANY = 512, 10_000
 """Points at which conditions are sampled for candidates near the front, and for those that the prover gets."""
 
-SHORT, MIDDLE, LONG = 10, 30, 100
-"""Evaluations of a fit."""
+EVALUATIONS, ROUGH, FINE = 100, 0.01, 1e-12
+"""Evaluations of a fit, and the relative change of the loss's square that ends one: a first one, and of the best."""
 
-NEAR, NEARER = 1.3, 1.1
-"""A loss on the nodes below NEAR times the front's gets a longer fit, below NEARER times then one on all points."""
+NEAR, NODES_ERROR = 1.2, 0.05
+"""A loss on the nodes below NEAR times the front's plus NODES_ERROR [kcal/mol] gets a fit on all points."""
 
 STARTS, REFITS = 3, 2
 """Starts of a fit on all points, and fits under cuts of its own."""
@@ -164,19 +164,19 @@ class Workshop:
         for k, candidate in enumerate(piece.candidates):
             rng = np.random.default_rng([*piece.seed, k])
             limit = min((loss for c, loss in front if c <= candidate.complexity), default=np.inf)
-            fit = first.fit(candidate, SHORT)
-            if fit.loss < NEAR * limit:
-                fit = first.fit(fit.candidate, MIDDLE)
-            if fit.loss < NEARER * limit:
-                fit = last.fit(first.best_of(fit.candidate, MIDDLE, rng, STARTS).candidate, LONG)
-            if not fit.loss < NEARER * limit:
+            fit = first.fit(candidate, EVALUATIONS, ROUGH)
+            if is_near := fit.loss < NEAR * limit + NODES_ERROR:
+                fit = first.best_of(fit.candidate, EVALUATIONS, rng, STARTS, ROUGH)
+                tolerance = FINE if fit.loss < limit + NODES_ERROR else ROUGH
+                fit = last.fit(fit.candidate, EVALUATIONS, tolerance)
+            if not (is_near and fit.loss < NEAR * limit):
                 found.append({**fit.candidate.document, "loss": finite(fit.loss)})
                 continue
             own, broken = [], self.sampled[FEW].broken(fit.candidate)
             for _ in range(REFITS):
-                if broken and fit.loss < NEARER * limit:
+                if broken and fit.loss < NEAR * limit:
                     own += broken
-                    fit = Fitter(self.training, (*piece.cuts, *own)).fit(fit.candidate, LONG)
+                    fit = Fitter(self.training, (*piece.cuts, *own)).fit(fit.candidate, EVALUATIONS, tolerance)
                     broken = self.sampled[FEW].broken(fit.candidate)
             front.append((candidate.complexity, fit.loss))
             found.append(self._scores(*fit) | {"broken": broken[:1], "cuts": own})
@@ -188,7 +188,7 @@ class Workshop:
         rng, events, proofs, status = np.random.default_rng(piece.seed), [], {}, "given up"
         for turn in range(own.rounds + 1):
             fitter = Fitter(self.training, newest(cuts), 2.0 ** max(turn - 1, 0))
-            fit = fitter.best_of(candidate, LONG, rng, 1 if turn else STARTS)
+            fit = fitter.best_of(candidate, EVALUATIONS, rng, 1 if turn else STARTS)
             candidate = fit.candidate
             if turn == own.rounds:
                 break
@@ -276,7 +276,7 @@ class State:
         self.members: list[Found] = []
         self.best: dict[int, list[Found]] = {}  # of a complexity, the best few that no sample breaks
         self.tried: dict[str, Found] = {}  # by key, those that the prover had
-        self.cuts: list[Cut] = []
+        self.cuts: dict[tuple, Cut] = {}  # by condition and point
         self.cheats: list[Cheat] = []
         self.seen: set[str] = set()
         names = ("proposed", "repeated", "fitted", "near", "broken", "refuted", "proved", "undecided")
@@ -302,13 +302,17 @@ class State:
         new = [f for f in self.leading() if f.candidate.key not in self.tried] if self.conditions else []
         return sorted(new, key=lambda f: (f.loss, f.number))[: self.specification.proofs]
 
+    def _add(self, cuts) -> None:
+        for cut in cuts:
+            self.cuts.setdefault(cut[:2], cut)
+
     def add_fitted(self, candidates, rows) -> None:
         """A generation has its parameters."""
         start = self.counts["fitted"]
         for k, ((candidate, proposer), row) in enumerate(zip(candidates, rows, strict=True), 1):
             f = Found.of(row, start + k, proposer)
             self.seen.add(candidate.key)
-            self._add_cuts(map(_cut, row.get("cuts", ())))
+            self._add(map(_cut, row.get("cuts", ())))
             self.counts["near"] += "broken" in row
             self.counts["broken"] += f.broken is not None
             self.members += [f] if np.isfinite(f.loss) else []
@@ -327,7 +331,7 @@ class State:
             for event in row["events"]:
                 cuts = [*map(_cut, event["cuts"])]
                 self.cheats.append(Cheat(Found.of(event, before.number, before.proposer), event["by"], cuts[0]))
-                self._add_cuts(cuts)
+                self._add(cuts)
             self.counts["refuted"] += len(row["events"])
             f = Found.of(row, before.number, before.proposer)
             self.tried[before.candidate.key] = f
@@ -336,10 +340,6 @@ class State:
             if f.status != "proved":  # the next best takes its place
                 own = self.best[before.candidate.complexity]
                 own[:] = [other for other in own if other.candidate.key != before.candidate.key]
-
-    def _add_cuts(self, cuts) -> None:
-        known = {cut[:2] for cut in self.cuts}
-        self.cuts += [cut for cut in cuts if cut[:2] not in known]
 
 
 def _front(found, score) -> list[Found]:
@@ -409,13 +409,13 @@ class Search:
         state.counts["proposed"] += len(candidates) + head["repeated"]
         state.counts["repeated"] += head["repeated"]
         front = tuple((f.candidate.complexity, f.loss) for f in state.leading())
-        cuts, trees = newest(state.cuts), tuple(c for c, _ in candidates)
+        cuts, trees = newest(state.cuts.values()), tuple(c for c, _ in candidates)
         work = [
             Piece(k, "fit", (*seed, k), trees[i : i + PIECE], cuts, front)
             for k, i in enumerate(range(0, len(trees), PIECE))
         ]
         state.add_fitted(candidates, [row for rows in self._answers(work) for row in rows])
-        chosen, cuts = state.to_prove(), tuple(state.cuts)
+        chosen, cuts = state.to_prove(), newest(state.cuts.values())
         work = [Piece(k, "prove", (*seed, k, 1), (f.candidate,), cuts) for k, f in enumerate(chosen)]
         state.add_proofs(chosen, [row for rows in self._answers(work) for row in rows])
 
