@@ -169,6 +169,8 @@ class Workshop:
                 fit = first.best_of(fit.candidate, EVALUATIONS, rng, STARTS, ROUGH)
                 tolerance = FINE if fit.loss < limit + NODES_ERROR else ROUGH
                 fit = last.fit(fit.candidate, EVALUATIONS, tolerance)
+                if fit.loss == np.inf:  # no value at points of which the nodes know nothing
+                    fit = last.fit(candidate, EVALUATIONS, tolerance)
             if not (is_near and fit.loss < NEAR * limit):
                 found.append({**fit.candidate.document, "loss": finite(fit.loss)})
                 continue
