@@ -13,7 +13,7 @@ are varied by their logarithm.
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import scipy.linalg
@@ -138,9 +138,10 @@ class Rows:
             if part == "x":
                 found = [self.X @ expressions.at_points(t, self.x) for t in terms]
             else:
-                hole = 0.0 if candidate.c is None else expressions.at_points(candidate.c, self.gas.at)
-                slope = self.gas.slope(hole)
-                found = [self.C @ (slope * expressions.at_points(t, self.gas.at)) for t in terms]
+                gas = cast(Gas, self.gas)
+                hole = 0.0 if candidate.c is None else expressions.at_points(candidate.c, gas.at)
+                slope = gas.slope(hole)
+                found = [self.C @ (slope * expressions.at_points(t, gas.at)) for t in terms]
         return np.stack(found, axis=1)
 
 
@@ -184,7 +185,8 @@ class Problem(Rows):
         them alike: A. Sommariva, M. Vianello, Comput. Math. Appl. 57, 1324 (2009). doi:10.1016/j.camwa.2008.11.011
         """
         S = points.stoichiometry * HARTREE_IN_KCAL
-        x, c = (points.x_s2, points.x_alpha), (points.c_rs, points.c_zeta, points.c_s2, points.c_alpha)
+        x: tuple[np.ndarray, ...] = (points.x_s2, points.x_alpha)
+        c: tuple[np.ndarray, ...] = (points.c_rs, points.c_zeta, points.c_s2, points.c_alpha)
         (X, x), (C, c) = (
             _on_nodes(S, weights, offsets, variables) if on_nodes else (_on_points(S, weights, offsets), variables)
             for weights, offsets, variables in (
@@ -192,7 +194,7 @@ class Problem(Rows):
                 (points.c_weight, points.c_offsets, c),
             )
         )
-        found = cls.of(form, points.errors(points.base) * HARTREE_IN_KCAL, X, x, C, c)
+        found = cast(Problem, cls.of(form, points.errors(points.base) * HARTREE_IN_KCAL, X, x, C, c))
         object.__setattr__(found, "weight", np.sqrt(points.reaction_weight / points.reaction_weight.sum()))
         return found
 
@@ -246,7 +248,8 @@ class Demands:
                 raise InputError(
                     f"domain {shown(name)} = {shown(ends)}: [from, to] of {', '.join(VARIABLES)} expected."
                 )
-        return cls(tuple(names), {name: tuple(map(float, domain.get(name, DOMAIN[name]))) for name in VARIABLES}, boxes)
+        lowest, highest = ({name: float(domain.get(name, DOMAIN[name])[k]) for name in VARIABLES} for k in (0, 1))
+        return cls(tuple(names), {name: (lowest[name], highest[name]) for name in VARIABLES}, boxes)
 
     def points(self, count: int, seed: int) -> np.ndarray:
         """(variable, count) random points of the domain, half of them evenly in ln r_s."""
@@ -316,7 +319,7 @@ class Sampled:
     def __init__(self, form: Form, demands: Demands, count: int, seed: int):
         self.names, self.points = demands.of_form(form), demands.points(count, seed)
         if self.names:
-            names, places = np.repeat(self.names, count), np.tile(np.arange(count), len(self.names))
+            names, places = [name for name in self.names for _ in range(count)], [*range(count)] * len(self.names)
             self._rows, self._unit = relative(left_sides(form, names, places, self.points))
 
     def broken(self, candidate: Candidate) -> list[Cut]:

@@ -158,8 +158,10 @@ class Gas:
         at = exchange_ingredients(s2 / spin_power(zeta, 5 / 3), alpha) | {"s2": s2, "rs": rs, "t2": t2}
         return cls(form, at | {"z2": zeta * zeta, "y": BETA / GAMMA * t2 / w}, eps, size, w)
 
-    def with_points(self, other: "Gas") -> "Gas":
+    def with_points(self, other: "Gas | None") -> "Gas":
         """The points of both."""
+        if other is None:
+            return self
         arrays = (np.append(getattr(self, name), getattr(other, name)) for name in ("eps", "size", "w"))
         return Gas(self.form, {name: np.append(x, other.at[name]) for name, x in self.at.items()}, *arrays)
 
@@ -375,7 +377,8 @@ def _function(part, called, form, tree, name) -> list[str]:
     count = {"c": itertools.count(1), "p": itertools.count(1)}
     names = [f"{'a' if kind == 'c' else 'b'}{next(count[kind])}" for kind, _ in leaves]
     energy = _ENERGY[form].format("0.0" if tree is None else expressions.python(tree, iter(names)))
-    used, lines = _words(energy), []
+    used = _words(energy)
+    lines: list[str] = []
     for known, text in reversed(_LINES[part]):
         if _words(known) & used:
             used |= _words(text)

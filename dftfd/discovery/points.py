@@ -111,7 +111,7 @@ class TrainingPoints:
         c, c_offsets = _points_of(columns, self.c_offsets)
         places = {"molecule": columns, "reaction": rows, "x point": x, "c point": c}
         pick = lambda name, at: tuple(getattr(self, name)[k] for k in at) if name in _TEXTS else getattr(self, name)[at]
-        given = {name: pick(name, places[axis]) for axis, names in _AXES.items() for name in names}
+        given: dict[str, Any] = {name: pick(name, places[axis]) for axis, names in _AXES.items() for name in names}
         stoichiometry = self.stoichiometry[np.ix_(rows, columns)]
         return replace(self, x_offsets=x_offsets, c_offsets=c_offsets, stoichiometry=stoichiometry, **given)
 
@@ -127,7 +127,7 @@ class TrainingPoints:
                 arrays = {field.name: file[field.name] for field in fields(cls)}
         except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise FileError(f"{path} does not hold training points: {error}.") from error
-        given = {
+        given: dict[str, Any] = {
             name: tuple(map(str, value))
             if name in _TEXTS
             else value.astype(np.int64 if name.endswith("offsets") else np.float64)
@@ -140,7 +140,7 @@ class TrainingPoints:
         n, reactions = len(self.molecules), len(self.reaction_names)
         sizes = {"molecule": n, "reaction": reactions}
         sizes |= {"x point": int(self.x_offsets[-1]), "c point": int(self.c_offsets[-1])}
-        shapes = {name: (sizes[axis],) for axis, names in _AXES.items() for name in names}
+        shapes: dict[str, tuple[int, ...]] = {name: (sizes[axis],) for axis, names in _AXES.items() for name in names}
         shapes |= {"x_offsets": (n + 1,), "c_offsets": (n + 1,), "stoichiometry": (reactions, n)}
         for name, shape in shapes.items():
             found = getattr(self, name)

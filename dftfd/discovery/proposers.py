@@ -6,7 +6,7 @@ words for the log. What it proposes may be broken or known: the search makes it 
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -73,7 +73,8 @@ def small_holes(ingredients: Sequence[str]) -> Iterator[Tree]:
     factors = basis(ingredients)
     nested = functions_of([f for f in factors if f[0] != "v"])
     leaves = [f for f in factors if f[0] == "v"]
-    products = [itertools.combinations_with_replacement(factors, size) for size in (1, 2)]
+    combined = itertools.combinations_with_replacement
+    products: list[Iterable[tuple[Tree, ...]]] = [combined(factors, size) for size in (1, 2)]
     products += [((f,) for f in nested), itertools.product(leaves, nested)]
     seen: set[str] = set()
     terms: list[Tree] = []

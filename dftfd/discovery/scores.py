@@ -118,7 +118,7 @@ def score_on_benchmark(
 def benchmark_set_of(names: Sequence[str]) -> BenchmarkSet:
     """Reactions of the sets that come with dftfd, by the names SUBSET/NAME that training points give them."""
     known: dict[str, tuple[Reaction, str]] = {}
-    species = {}
+    species: dict[str, Any] = {}
     for which in SETS:
         found = read_set(which)
         species |= {f"{which}/{key}": one for key, one in found.species.items()}
@@ -141,7 +141,10 @@ def without_reactions(found: BenchmarkSet, others: BenchmarkSet) -> BenchmarkSet
 
 
 def _keys(reaction, species: Mapping):
-    made_of = lambda name: (tuple(sorted(dict(composition(species[name])).items())), species[name].spin)
+    def made_of(name):
+        atoms = composition(species[name])  # words of a molecule that can't be computed, which is like no other one
+        return (name, atoms) if isinstance(atoms, str) else (tuple(sorted(atoms.items())), species[name].spin)
+
     pairs = [(made_of(name), c) for name, c in reaction.stoichiometry]
     return {frozenset((what, sign * c) for what, c in pairs) for sign in (1, -1)}
 
