@@ -37,6 +37,8 @@ from dftfd.functionals.registry import functional, register
 from dftfd.runtime.json_reader import shipped_json
 
 CELLS_D, CELLS_TAU = 320, 96
+ALMOST_ONE = 1 - 1e-15
+"""Keeps |delta| above zero, so that second derivatives of what is even in delta are right for d1 = d2, too."""
 SLOPE_AT_ZERO = -2 / np.pi
 """d phi / d ln D for D -> 0."""
 
@@ -83,7 +85,9 @@ def kernel(d1, d2):
     D = 0.5 * (d1 + d2)
     u = jnp.log(D)
     inside = jnp.clip(u, t.low, t.high)
-    tau = 1 - jnp.sqrt(jnp.minimum(d1, d2) / D)
+    share = d1 * d2 / (D * D)  # 1 - delta^2
+    delta = jnp.sqrt(1 - ALMOST_ONE * share)
+    tau = 1 - jnp.sqrt(share / (1 + delta))
     a, b = d1 * d1, d2 * d2
     phi = _spline(t, inside, tau) / ((5 + a) * (5 + b) * (10 + a + b))
     return phi + SLOPE_AT_ZERO * jnp.minimum(u - t.low, 0.0)

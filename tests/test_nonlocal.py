@@ -408,3 +408,11 @@ def test_default_grid_of_vv10_costs_a_millionth_of_a_hartree_per_atom():
 def test_grid_level_of_double_integrals_is_checked():
     with pytest.raises(InputError, match="level"):
         dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="sto-3g"), "pbe", nlc_grid_level=12)
+
+
+def test_the_kernel_of_vdw_df_bends_where_both_points_are_alike():
+    """phi(d + x, d - x) is even in x; its second derivative at 0 is that of differences, and not lost in |x|."""
+    phi = lambda x: vdw_df.kernel(2.0 + x, 2.0 - x)
+    h, bend = 2e-3, jax.grad(jax.grad(phi))(0.0)
+    assert bend == pytest.approx((phi(h) - 2 * phi(0.0) + phi(-h)) / h**2, rel=1e-3)
+    assert abs(bend) > 1e-3
