@@ -91,7 +91,7 @@ def test_a_test_that_is_not_known_costs_what_its_other_cases_do():
 
 
 def test_an_outcome_holds_until_something_changes_that_the_test_sees(tmp_path, monkeypatch):
-    """Commits of a repository of four files; the library, conftest and what a test imports or names are seen."""
+    """Commits of a repository of a few files: the library, conftest and what a test imports, names or goes through."""
     git = lambda *words: subprocess.run(
         ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *words], cwd=tmp_path, capture_output=True, check=True
     ).stdout.decode()
@@ -99,7 +99,7 @@ def test_an_outcome_holds_until_something_changes_that_the_test_sees(tmp_path, m
         "tests/test_a.py": "from tests import tool\nFILE = 'reference/a.json'\n",
         "tests/tool.py": "import tests.deep\n", "tests/deep.py": "", "tests/test_b.py": "PAGE = 'docs'\n",
         "tests/conftest.py": "", "tests/ledger.py": "", "dftfd/x.py": "", "data/reference/a.json": "",
-        "data/other/b.json": "", "README.md": "",
+        "data/other/b.json": "", "README.md": "", "tests/test_c.py": "FILES = sorted(HERE.glob('*.py'))\n",
     }  # fmt: skip
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -117,14 +117,14 @@ def test_an_outcome_holds_until_something_changes_that_the_test_sees(tmp_path, m
     line = lambda of: {"test": f"tests/test_{of}.py::x", "code": first, "environment": here}
     assert ledger.holds(line("a"), first, here) and not ledger.holds(line("a"), first, {"python": "4"})
     seen = {
-        "tests/test_a.py": "a", "tests/tool.py": "a", "tests/deep.py": "a", "tests/test_b.py": "b", "dftfd/x.py": "ab",
-        "data/reference/a.json": "ab", "data/other/b.json": "b", "README.md": "b", "tests/conftest.py": "ab",
-        "tests/ledger.py": "",
+        "tests/test_a.py": "ac", "tests/tool.py": "ac", "tests/deep.py": "ac", "tests/test_b.py": "bc",
+        "dftfd/x.py": "abc", "data/reference/a.json": "abc", "data/other/b.json": "bc", "README.md": "bc",
+        "tests/conftest.py": "abc", "tests/ledger.py": "", "tests/test_c.py": "c",
     }  # fmt: skip
     for name, by in seen.items():
         (tmp_path / name).write_text(texts[name] + "# more\n")
         now = commit()
-        assert {of for of in "ab" if not ledger.holds(line(of), now, here)} == set(by), name
+        assert {of for of in "abc" if not ledger.holds(line(of), now, here)} == set(by), name
         git("checkout", "-q", first)
     assert not ledger.holds(line("a"), first + "+changes", here) and not ledger.holds(line("a"), "unknown", here)
     ledger._imported.cache_clear()
