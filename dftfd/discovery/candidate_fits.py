@@ -128,7 +128,7 @@ class Rows:
         if other is None:
             return self
         x = {name: np.append(own, other.x[name]) for name, own in self.x.items()}
-        gas = self.gas if self.gas is None else self.gas.with_points(other.gas)
+        gas = self.gas if self.gas is None else self.gas.with_points(cast(Gas, other.gas))
         fixed = np.append(self.fixed, other.fixed)
         return Rows(self.form, fixed, _blocks(self.X, other.X), x, _blocks(self.C, other.C), gas)
 
@@ -172,6 +172,7 @@ def _blocks(a, b):
 # ---- reactions.
 
 
+@dataclass(frozen=True)
 class Problem(Rows):
     """Errors of reactions [kcal/mol] as rows.   weight: (reaction,), roots of shares of 1."""
 
@@ -194,9 +195,8 @@ class Problem(Rows):
                 (points.c_weight, points.c_offsets, c),
             )
         )
-        found = cast(Problem, cls.of(form, points.errors(points.base) * HARTREE_IN_KCAL, X, x, C, c))
-        object.__setattr__(found, "weight", np.sqrt(points.reaction_weight / points.reaction_weight.sum()))
-        return found
+        rows = Rows.of(form, points.errors(points.base) * HARTREE_IN_KCAL, X, x, C, c)
+        return cls(**vars(rows), weight=np.sqrt(points.reaction_weight / points.reaction_weight.sum()))
 
     def mean_absolute(self, candidate: Candidate) -> float:
         """Weighted mean absolute error [kcal/mol]; NaN where a formula has no value."""

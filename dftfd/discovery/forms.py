@@ -158,10 +158,8 @@ class Gas:
         at = exchange_ingredients(s2 / spin_power(zeta, 5 / 3), alpha) | {"s2": s2, "rs": rs, "t2": t2}
         return cls(form, at | {"z2": zeta * zeta, "y": BETA / GAMMA * t2 / w}, eps, size, w)
 
-    def with_points(self, other: "Gas | None") -> "Gas":
+    def with_points(self, other: "Gas") -> "Gas":
         """The points of both."""
-        if other is None:
-            return self
         arrays = (np.append(getattr(self, name), getattr(other, name)) for name in ("eps", "size", "w"))
         return Gas(self.form, {name: np.append(x, other.at[name]) for name, x in self.at.items()}, *arrays)
 
