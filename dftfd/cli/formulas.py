@@ -5,6 +5,7 @@ The commands fit, discover and invert: a functional, or a potential, that gives 
 
 import shlex
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -109,7 +110,7 @@ def show(
 ):
     """Show what a functional is and which conditions it meets."""
     from dftfd.runtime.files import require_matplotlib
-    from dftfd.verify.report_card import report_card, with_proofs
+    from dftfd.verify.report_card import report_card
 
     if plot is None and (compare is not None or surface or potential):
         raise InputError("--compare, --surface and --potential are about the picture; say --plot FILE.png.")
@@ -127,8 +128,10 @@ def show(
         with at_work(f"testing {name}"):
             card = report_card(functional_named(name))
         if prove:
+            from dftfd.verify.proofs import decided_conditions
+
             with at_work(f"proving conditions of {name}"):
-                card = with_proofs(card)
+                card = replace(card, proofs=decided_conditions(card.functional))
         say(card)
         if plot is not None:
             card.plot(plot, functional_named(compare), surface, potential)

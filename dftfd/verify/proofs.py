@@ -337,6 +337,11 @@ def decidable(functional: Any) -> list[str]:
     return found
 
 
+def decided_conditions(functional: Functional, boxes: int = 200_000) -> tuple[str, ...]:
+    """A line for each local condition that is about a functional, decided on the default domain."""
+    return tuple(prove(functional, name, boxes=boxes).line for name in decidable(functional))
+
+
 def decide(functional: Functional, condition: str, domain: dict, boxes: int) -> Proof:
     """`prove` of a known condition for many formulas: without the fingerprint, which takes longer than most proofs.
 

@@ -1,7 +1,7 @@
 """Report card of a functional: what it is, which exact conditions of the theory it meets, its enhancement factor."""
 
 import inspect
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from dftfd.verify.conditions import CONDITIONS, HELIUM_Z, Condition, Parts
 from dftfd.verify.counterpart import counterpart
 from dftfd.verify.guest_conditions import guest_conditions
 from dftfd.verify.model_systems import C_F, C_X, OneOrbital, energy, gas
-from dftfd.verify.proofs import decidable, prove
 from dftfd.xc.pointwise import pointwise_kernel
 
 _MARKS = {True: "pass", False: "FAIL"}
@@ -146,12 +145,6 @@ def report_card(functional: Any, **parameters: Any) -> ReportCard:
     if functional.guests:
         return ReportCard(functional, guest_conditions(functional))
     return ReportCard(functional, tuple(test(Parts(functional)) for test in CONDITIONS.values()))
-
-
-def with_proofs(card: ReportCard, boxes: int = 200_000) -> ReportCard:
-    """A report card with the local conditions decided on the default domain."""
-    names = decidable(card.functional)
-    return replace(card, proofs=tuple(prove(card.functional, name, boxes=boxes).line for name in names))
 
 
 def enhancement_factor(functional: Functional, s, rs: float, alpha=1.0) -> np.ndarray:
