@@ -144,8 +144,9 @@ def gallery() -> dict[str, str]:
         words, code = re.fullmatch(r'"""(.*?)"""\n(.*)', script.read_text(), re.S).groups()
         title, _, rest = words.partition("\n\n")
         rest = re.sub(r"(?m)^    (.*)$", r"        \1", rest)
-        run = f'<!-- run\nimport runpy\n\nrunpy.run_path("examples/{script.name}", run_name="__main__")\n{SHOW}-->'
-        text = f"# {title.rstrip('.')}\n\n{rest}\n\nWhat it prints and draws:\n\n{run}\n\n## The script\n\n"
+        quick = " with `--quick`" if '"--quick"' in code else ""
+        run = RUN.format("import sys\n\nsys.argv += ['--quick']\n" if quick else "\n", script.name)
+        text = f"# {title.rstrip('.')}\n\n{rest}\n\nWhat it prints and draws{quick}:\n\n{run}\n\n## The script\n\n"
         found[f"examples/{script.name}.md"] = f"{text}`examples/{script.name}`\n\n~~~ python\n{code.strip()}\n~~~\n"
     for path in (path for folder in SHOWN for path in sorted(ROOT.glob(f"examples/{folder}/*.py"))):
         if "__main__" not in path.read_text() and path.parent.name != "paper":
@@ -162,7 +163,10 @@ def gallery() -> dict[str, str]:
 
 
 SHOWN = ("paper", "benchmarks", "faults")
-SHOW = """
+RUN = """<!-- run
+import runpy
+{}runpy.run_path("examples/{}", run_name="__main__")
+
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -171,7 +175,7 @@ for path in sorted(Path().glob("*.png")):
     plt.figure("picture drawn by the script", figsize=(8, 6))
     plt.imshow(plt.imread(path))
     plt.axis("off")
-"""
+-->"""
 
 
 def _as_page(path):
