@@ -443,16 +443,16 @@ def result_files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "record.jsonl"}
 
 
-def interrupted(specification, tmp_path, cuts):
+def interrupted(specification, tmp_path, cuts, **given):
     """The files of a search; its record cut behind some lines, and inside the next, has to give them again."""
-    dftfd.discover(specification, points=made_points(), folder=tmp_path / "whole")
+    dftfd.discover(specification, points=made_points(), folder=tmp_path / "whole", **given)
     expected, record = result_files(tmp_path / "whole"), (tmp_path / "whole" / "record.jsonl").read_bytes()
     lines = record.splitlines(keepends=True)
     for kept in cuts(len(lines)):
         part = tmp_path / f"part{kept}"
         part.mkdir()
         (part / "record.jsonl").write_bytes(b"".join(lines[:kept]) + lines[kept][:20])
-        dftfd.discover(specification, points=made_points(), folder=part, resume=True)
+        dftfd.discover(specification, points=made_points(), folder=part, resume=True, **given)
         assert (part / "record.jsonl").read_bytes() == record
         assert result_files(part) == expected
     return expected
@@ -470,7 +470,11 @@ def test_a_search_that_was_interrupted_goes_on_to_the_same_bits(tmp_path):
 
 @pytest.mark.slow  # a search with proofs for each line of the record
 def test_a_search_with_proofs_goes_on_from_each_line_of_its_record(tmp_path):
-    expected = interrupted(WITH_PROOFS, tmp_path, lambda count: range(1, count))
+    needle = "exp(-1.0*(100000*s2 - 400000)**2)"
+    (tmp_path / "start.jsonl").write_text(f'{{"x": "0.2195*s2/(1 + 0.273*s2) + 0.3*s2*{needle}"}}\n')
+    given = WITH_PROOFS | {"complexity": 40}
+    start = {"candidates": tmp_path / "start.jsonl"}
+    expected = interrupted(given, tmp_path, lambda count: range(1, count), **start)
     cheats = [json.loads(line) for line in expected["refuted.jsonl"].splitlines()]
     assert cheats and {row["condition"] for row in cheats} == {"ex_two_electrons"}
 

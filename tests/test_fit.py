@@ -472,6 +472,8 @@ def test_exact_conditions_as_penalties(toy):
     pbe = dftfd.get_functional("pbe")
     assert float(jnp.abs(gas(pbe)).max()) < 1e-5
     np.testing.assert_allclose(gas(0.75 * pbe), -0.25, atol=1e-5)
+    with pytest.raises(InputError, match="at least one"):
+        dftfd.losses.uniform_gas([])
     lieb_oxford = dftfd.losses.penalty(lambda f: f.parameters["kappa"] - 0.804)
     assert float(lieb_oxford(toy)[0]) == 0.0
     assert float(lieb_oxford(toy.with_parameters(kappa=0.9))[0]) == pytest.approx(0.096)

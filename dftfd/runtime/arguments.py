@@ -141,15 +141,18 @@ def _fits(found, shape):
     return not shape or (len(found) == len(shape) and all(n in (None, m) for n, m in zip(shape, found, strict=True)))
 
 
-def array(*shape: int | None, expected: str = "an array of finite real numbers") -> Kind:
-    """Arrays of finite real numbers; float64, read-only. An axis of length None is arbitrary; no axes: any shape."""
+def array(*shape: int | None, expected: str = "an array of finite real numbers", empty: bool = True) -> Kind:
+    """Arrays of finite real numbers; float64, read-only. An axis of length None is arbitrary; no axes: any shape.
+
+    empty: whether there may be no number.
+    """
 
     def convert(value):
         require_bare(value)
         found = np.asarray(value)
         accepted(found.dtype.kind in "iuf", found)
         found = np.array(found, dtype=np.float64)
-        accepted(_fits(found.shape, shape) and np.all(np.isfinite(found)), found)
+        accepted(_fits(found.shape, shape) and np.all(np.isfinite(found)) and (empty or found.size), found)
         found.flags.writeable = False
         return found
 

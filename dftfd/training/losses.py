@@ -8,6 +8,7 @@ numbers. `mean_square` makes one loss of terms, `scaled` says what counts as lar
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any
 
 import jax
@@ -29,6 +30,7 @@ SCF = Annotated[
 ]
 Numbers = Annotated[np.ndarray, array()]
 Number = Annotated[float, number()]
+some = partial(array, expected="an array of finite real numbers, at least one", empty=False)
 Code = Annotated[Callable, callback(1)]
 Positive = Annotated[float, number(lambda x: x > 0, "a positive number")]
 
@@ -55,9 +57,9 @@ def reaction_energy(
 @public
 def density(
     scf: SCF,
-    points: Annotated[np.ndarray, array(None, 3)],
-    weights: Annotated[np.ndarray, array(None)],
-    reference: Annotated[np.ndarray, array(None, None)],
+    points: Annotated[np.ndarray, some(None, 3)],
+    weights: Annotated[np.ndarray, some(None)],
+    reference: Annotated[np.ndarray, some(None, None)],
 ) -> Term:
     """sqrt(|w|) (n - reference) at points (point, 3) [bohr]: the squares add up to int |n - n_ref|^2.
 
@@ -74,7 +76,7 @@ def dipole(scf: SCF, reference: Annotated[np.ndarray, array(3)]) -> Term:
 
 
 @public
-def orbital_energies(scf: SCF, reference: Annotated[np.ndarray, array(None, None)]) -> Term:
+def orbital_energies(scf: SCF, reference: Annotated[np.ndarray, some(None, None)]) -> Term:
     """Energies of the lowest orbitals - reference (spin, orbital) [hartree]."""
     n = reference.shape[1]
     return lambda f: jnp.ravel(scf(f).mo_energy[:, :n] - reference)
@@ -136,9 +138,9 @@ def _filled_and_empty(scf, P):
 @public
 def potential(
     rho: Any,
-    points: Annotated[np.ndarray, array(None, 3)],
-    weights: Annotated[np.ndarray, array(None)],
-    reference: Annotated[np.ndarray, array(None, None)],
+    points: Annotated[np.ndarray, some(None, 3)],
+    weights: Annotated[np.ndarray, some(None)],
+    reference: Annotated[np.ndarray, some(None, None)],
 ) -> Term:
     """sqrt(|w|) (v_xc - reference) at points (point, 3), of a fixed density: the potential's strong form.
 
@@ -155,7 +157,7 @@ def potential(
 
 
 @public
-def uniform_gas(densities: Annotated[np.ndarray, array(None)], polarization: Number = 0.0) -> Term:
+def uniform_gas(densities: Annotated[np.ndarray, some(None)], polarization: Number = 0.0) -> Term:
     """e_xc / e_xc of the uniform gas - 1 at densities (point,) [bohr^-3]: zero where the functional has that limit.
 
     polarization: (n_alpha - n_beta) / n. Semilocal functionals, without exact exchange.
