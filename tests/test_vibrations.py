@@ -77,11 +77,14 @@ def test_the_hessian_of_hartree_fock_equals_pyscfs(geometry, spin, fitted):
 
 @slow
 @pytest.mark.parametrize("xc", ["lda,vwn", "pbe", "tpss", "b3lyp"])
-@pytest.mark.parametrize(("geometry", "spin"), [(WATER, 0), (AMIDOGEN, 1)])
-def test_the_hessian_of_functionals_comes_close_to_pyscfs(xc, geometry, spin):
-    """PySCF leaves the motion of the grid out: its Hessian is off by about what its sums over atoms miss zero by."""
-    result = solved(geometry, xc, "6-31g", spin, density_fit=False, grid_level=6)
-    found, theirs = result.hessian(points=4), pyscfs_hessian(result, xc, 6)
+@pytest.mark.parametrize(("geometry", "spin", "level"), [(WATER, 0, 6), (AMIDOGEN, 1, 8)])
+def test_the_hessian_of_functionals_comes_close_to_pyscfs(xc, geometry, spin, level):
+    """PySCF leaves the motion of the grid out: its Hessian is off by about what its sums over atoms miss zero by.
+
+    Of the amidogen radical, which has less symmetry, these sums are too small on the grid of level 6.
+    """
+    result = solved(geometry, xc, "6-31g", spin, density_fit=False, grid_level=level)
+    found, theirs = result.hessian(points=4), pyscfs_hessian(result, xc, level)
     assert np.abs(found.sum(axis=0)).max() < 1e-8
     their_error = np.abs(theirs.sum(axis=0)).max()
     assert their_error < 2e-4 and np.abs(found - theirs).max() < 1e-6 + 2 * their_error
