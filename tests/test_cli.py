@@ -1,6 +1,7 @@
 """The command line: what it prints and returns. Most tests call main() in this process, a few start their own."""
 
 import importlib
+import inspect
 import json
 import os
 import re
@@ -11,9 +12,11 @@ import threading
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 import dftfd
 from dftfd.cli import InterruptWatch, main
+from dftfd.cli.commands import app
 from dftfd.errors import FileError, NumericalError, ResourceError
 from dftfd.functionals import catalogue
 from tests.sample import sample
@@ -202,6 +205,57 @@ def test_help_and_version(dftfd_command):
     assert "--no-density-fit" in dftfd_command("run", "--help")[1]
     assert "Commands" in dftfd_command()[1]
     assert dftfd_command("--version")[1].strip() == dftfd.__version__
+
+
+def test_an_option_left_out_is_the_argument_left_out():
+    """Options that are called as an argument of the function have its default; an empty text stands for nothing.
+
+    They are declared twice, since commands may not load JAX before they run.
+    """
+    from dftfd.results.vibrations import Vibrations
+    from dftfd.verify.oracle import oracle, oracle_at
+
+    functions = {
+        "run": [dftfd.run_batch],
+        "gradient": [dftfd.run_batch],
+        "interaction": [dftfd.interaction_energy],
+        "frequencies": [dftfd.SCFResult.vibrations, Vibrations.thermochemistry],
+        "excitations": [dftfd.SCFResult.excitations],
+        "polarizability": [dftfd.SCFResult.polarizability],
+        "oracle": [oracle, oracle_at],
+    }
+    same_name = "optimize scan reaction-path benchmark reaction check audit prove export fit discover invert"
+    functions |= {name: [getattr(dftfd, name.replace("-", "_"))] for name in same_name.split()}
+    for name, called in functions.items():
+        options = {option.name: option.default for option in get_command(app).commands[name].params}
+        options.pop("folder", None)  # of discover, where the command always keeps what it finds
+        arguments = [a for f in called for a in inspect.signature(f).parameters.values() if a.name in options]
+        defaults = {a.name: a.default or None for a in arguments if a.default is not a.empty}
+        assert defaults and defaults == {argument: options[argument] or None for argument in defaults}, name
+
+
+def test_every_command_has_debug_and_verbose(dftfd_command):
+    """What an internal error asks for is there; commands that do without JAX have it, too."""
+    for name, command in get_command(app).commands.items():
+        assert {"debug", "verbose"} <= {option.name for option in command.params}, name
+    assert dftfd_command("list", "pbe_x", "--debug") == dftfd_command("list", "pbe_x")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "--report", "a.html"),
+        ("frequencies", "--output", "a.html"),
+        ("excitations", "--output", "a.html"),
+        ("scan", "--bond", "0", "1", "--from", "1", "--to", "2", "--output", "a.PNG"),
+        ("prove", "--plot", "a.png"),
+    ],
+)
+def test_pictures_without_matplotlib_are_refused_before_anything_is_computed(words, dftfd_command, monkeypatch):
+    """One line that names the extra; of the calculation there is none."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    code, out, err = dftfd_command(words[0], HYDROGEN, *words[1:])
+    assert (code, out) == (2, "") and "dftfd[plots]" in err and one_line(err)
 
 
 def test_starting_the_command_imports_no_chemistry():

@@ -10,6 +10,7 @@ import pytest
 
 import dftfd
 from dftfd.cli import main
+from dftfd.cli.verdicts import functionals_of
 from dftfd.errors import FileError, FunctionalError, InputWarning
 from dftfd.functionals import named_files
 from dftfd.functionals.definition import Portable, made_again, portable
@@ -162,7 +163,7 @@ def test_a_file_is_executed_for_who_names_it_alone(own, monkeypatch):
 
 
 def test_commands_take_functionals_of_files(own, capsys):
-    """run, batch in this process, show, audit and check; the energies are those of the Functional."""
+    """run, batches, show, audit, check and lists of functionals; the energies are those of the Functional."""
     options = ("--basis", "sto-3g", "--grid-level", 0)
     code, out, err = command(capsys, "run", HELIUM, "--xc", f"{own}:own_x", *options, "--quiet")
     assert (code, err) == (0, "")
@@ -174,6 +175,8 @@ def test_commands_take_functionals_of_files(own, capsys):
     assert code == 0 and "plain" in out
     code, _, err = command(capsys, "check", f"{own}:own_x")
     assert code == 2 and "libxc" in err and err.count("\n") == 1
+    mine, known = functionals_of(f"{own}:plain, pbe")
+    assert mine.name == "plain" and known == "pbe"
 
 
 def test_show_takes_functionals_of_files(own, capsys):

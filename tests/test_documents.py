@@ -205,7 +205,7 @@ def test_names_of_other_formats_are_refused(words, capsys, tmp_path, monkeypatch
 def test_sealed_files_have_no_names_of_other_formats(tmp_path):
     """`result.save("x.html")` is refused as the command is; a name that says nothing is taken."""
     result = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="sto-3g"), "hf")
-    with pytest.raises(InputError, match=r"in the format of its ending; here it is \.h5"):
+    with pytest.raises(InputError, match=r"the name must end in \.h5"):
         result.save(tmp_path / "x.html")
     result.save(tmp_path / "x")
     assert dftfd.load_result(tmp_path / "x").energy == result.energy

@@ -83,13 +83,13 @@ def test_a_rigid_scan_has_the_energies_of_its_geometries(tmp_path):
     again = dftfd.load_scan(path)
     np.testing.assert_array_equal(again.energies, found.energies)
     assert str(again) == str(found) and len(str(found).splitlines()) == 5
-    for name in ("t.csv", "t.xyz", "t.json", "t.png"):
+    for name in ("t.csv", "t.xyz", "t.json", "t.png", "U.CSV"):
         found.write(tmp_path / name)
     rows = np.genfromtxt(tmp_path / "t.csv", delimiter=",", skip_header=1, usecols=(0, 1))
     np.testing.assert_array_equal(rows, np.transpose([found.values, found.energies]))
     frame = dftfd.molecule(f"{tmp_path / 't.xyz'}@-1", basis="sto-3g")
     assert value_of(frame.coordinates, (0, 1)) == pytest.approx(1.3, abs=1e-8)
-    with pytest.raises(InputError, match=r"'t\.txt': \.csv, \.xyz"):
+    with pytest.raises(InputError, match=r"'t\.txt' in the format of its ending: the name must end in \.csv or \.xyz"):
         found.write("t.txt")
     with pytest.raises(CheckpointError, match="of a scan of another calculation: functional 'hf' instead of 'lda,vwn'"):
         dftfd.scan(hydrogen_fluoride(), "lda,vwn", grid_level=0, atoms=(0, 1), values=[0.8], path=path, restart=True)

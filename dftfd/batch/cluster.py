@@ -22,7 +22,13 @@ def _distributed():
 
 @contextmanager
 def cluster_client(address: str, timeout: float = 10.0):
-    """A dask.distributed.Client of the scheduler at `address`, 'tcp://host:8786'. ResourceError if none answers."""
+    """A dask.distributed.Client of the scheduler at `address`, 'tcp://host:8786', None for ''.
+
+    ResourceError if none answers.
+    """
+    if not address:
+        yield None
+        return
     distributed = _distributed()
     try:
         client = distributed.Client(address, timeout=timeout)

@@ -28,7 +28,7 @@ from dftfd.results.vibrations import KELVIN, PRESSURE, QUASI_HARMONIC
 from dftfd.runtime.arguments import mapping, optional, public, refuse_unknown, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.documents import write_tree
-from dftfd.runtime.files import check_writable, require_ending, write_text
+from dftfd.runtime.files import require_ending, write_text
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.system.geometry import electrons_of, is_coordinate_text
 from dftfd.system.molecule import molecule
@@ -124,7 +124,7 @@ class ReactionEnergy(ShownAsText):
     @public
     def write(self, path: Path) -> None:
         """Write what is printed, and its numbers, to a file .json, .html or .h5."""
-        check_output(path)
+        require_ending(path, *ENDINGS, exactly=True)
         document = Document({"reaction": self})
         if path.suffix.lower() == ".json":
             write_json(path, document.numbers())
@@ -135,12 +135,6 @@ class ReactionEnergy(ShownAsText):
             head = f'<meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
             text = f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n<h1>{title}</h1>\n'
             write_text(path, text + document.html() + "\n</body></html>\n")
-
-
-def check_output(path: Path) -> None:
-    """InputError for a name of no format of reactions, FileError for a place that can't be written to."""
-    require_ending(path, *ENDINGS, exactly=True)
-    check_writable(path)
 
 
 @numbers.register

@@ -8,7 +8,9 @@ import re
 import sys
 import warnings
 from collections import Counter
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Collection
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -16,10 +18,10 @@ from typing import Annotated, Any, get_args
 import typer
 from typer.core import TyperGroup
 
-from dftfd.cli.option_types import with_options
+from dftfd.cli.option_types import OF_MOLECULE, OFFERED, offered, with_options
 from dftfd.cli.terminal import complain, computed, say, warn
 from dftfd.errors import CheckpointError, FileError, InputError, NotConvergedError, odd_character
-from dftfd.model.options import OPTIONS, RUN, names
+from dftfd.model.options import RUN, names
 from dftfd.runtime.libxc_folder import VARIABLE, maple_folder
 from dftfd.runtime.progress import PlainProgress, Progress
 from dftfd.runtime.startup import loaded
@@ -27,7 +29,6 @@ from dftfd.runtime.version import VERSION
 
 CHECK_FAILED = 1
 WITHOUT_JAX = {"list", "cache", "completion", "doctor"}
-BATCH = {"jobs", "record", "scheduler", "table"}
 ONE_MOLECULE = {"json", "output", "report", "checkpoint", "restart", "stability", "solvation_energy", "dry_run"}
 """Options of `run` that only a batch, and only a single molecule, understands."""
 
@@ -81,8 +82,6 @@ app = typer.Typer(
     help="Density-functional theory by functional automatic differentiation.",
 )
 
-Debug = Annotated[bool, typer.Option("--debug", help="Show debugging messages, and the traceback of an error.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Print times of the stages, and sizes.")]
 Files = Annotated[
     list[str],
     typer.Argument(
@@ -91,30 +90,91 @@ Files = Annotated[
         "a table (.csv) make a batch."
     ),
 ]
-Output = Annotated[
-    list[Path] | None,
-    typer.Option(
-        help="Write a file in the format of its ending: .h5 .json .npz .molden .cube .html .xyz. homo.cube, "
-        "x.lumo+1.cube and elf.cube hold the named field, other cubes the density. May be repeated."
-    ),
-]
-Json = Annotated[Path | None, typer.Option(help="Write the result in QCSchema form to this file.")]
-ReportFile = Annotated[Path | None, typer.Option("--report", help="Write a report with pictures, one HTML page.")]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace existing output files, and a checkpoint of another calculation.")
-]
-Record = Annotated[
-    Path | None, typer.Option(help="Record of a batch, one line of JSON per result; recorded ones are not repeated.")
-]
-Table = Annotated[Path | None, typer.Option(help="Write the table of a batch to this file (.csv).")]
-SolvationEnergy = Annotated[bool, typer.Option("--solvation-energy", help="Also compute the molecule in vacuum.")]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Print atoms, electrons, basis functions and memory; compute nothing.")
-]
-Jobs = Annotated[int, typer.Option(help="Number of processes of a batch.")]
-Scheduler = Annotated[
-    str, typer.Option(help="Address of a Dask scheduler whose workers run the batch, tcp://host:8786.")
-]
+Overwrite = Annotated[bool, "Replace existing output files."]
+Scheduler = Annotated[str, "Address of a Dask scheduler whose workers run the batch, tcp://host:8786."]
+JsonOut = Annotated[bool, "Print one JSON document instead of a table."]
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Files of the result of one molecule."""
+
+    json: Annotated[Path | None, "Write the result in QCSchema form to this file."] = None
+    output: Annotated[
+        list[Path] | None,
+        "Write a file in the format of its ending: .h5 .json .npz .molden .cube .html .xyz. homo.cube, x.lumo+1.cube "
+        "and elf.cube hold the named field, other cubes the density. May be repeated.",
+    ] = None
+    report: Annotated[Path | None, "Write a report with pictures, one HTML page."] = None
+    overwrite: Annotated[bool, "Replace existing output files, and a checkpoint of another calculation."] = False
+
+    def checked(self) -> list[tuple[Path, str]]:
+        """Paths and endings; FileError where one can't be written, before anything is computed."""
+        from dftfd.results.output import check_format
+
+        named = [(self.json, ".json"), (self.report, ".html"), *((path, None) for path in self.output or ())]
+        outputs = [(path, ending or path.suffix) for path, ending in named if path is not None]
+        for path, ending in outputs:
+            check_format(path, ending)
+            refuse_existing(path, self.overwrite, ending.lower(), reports=True)
+        return outputs
+
+
+@dataclass(frozen=True)
+class Batch:
+    """How several molecules are computed, and the files of a batch."""
+
+    jobs: Annotated[int, "Number of processes of a batch."] = 1
+    record: Annotated[
+        Path | None, "Record of a batch, one line of JSON per result; recorded ones are not repeated."
+    ] = None
+    scheduler: Scheduler = ""
+    table: Annotated[Path | None, "Write the table of a batch to this file (.csv)."] = None
+
+
+@contextmanager
+def messages(
+    verbose: Annotated[bool, "Print times of the stages, and sizes."] = False,
+    debug: Annotated[bool, "Show debugging messages, and the traceback of an error."] = False,
+):
+    """Inside, log records and warnings are single lines on standard error, each warning once."""
+    handler, logger = logging.StreamHandler(), logging.getLogger("dftfd")
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG if debug or verbose else logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            if not debug:
+                warnings.simplefilter("ignore")
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = _each_once()
+            yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+def _each_once():
+    """Code in place of `warnings.showwarning`; the points of a scan need not repeat one another."""
+    said: set[str] = set()
+
+    def show(message, category, filename, lineno, file=None, line=None):
+        if str(message) not in said:
+            said.add(str(message))
+            warn(message)
+
+    return show
+
+
+def command(
+    name: str | None = None, of_run: Collection[str] = OFFERED, of_molecule: Collection[str] = tuple(OF_MOLECULE)
+) -> Callable:
+    """Decorator: a command with the options of its function, see option_types, and those of `messages`.
+
+    of_run: what of run_scf's options its argument of that name holds.   of_molecule: the same of a molecule's.
+    """
+    return lambda function: app.command(name)(with_options(function, of_run, of_molecule, messages))
 
 
 @app.callback(invoke_without_command=True)
@@ -140,77 +200,6 @@ def options(
         loaded()
 
 
-@app.command()
-@with_options(*(name for name, option in OPTIONS.items() if option.on_command))
-def run(
-    context: typer.Context,
-    files: Files,
-    of_molecule,
-    of_run,
-    stability: Annotated[bool, typer.Option("--stability", help="Analyse the stability of the solution.")] = False,
-    solvation_energy: SolvationEnergy = False,
-    dry_run: DryRun = False,
-    json: Json = None,
-    output: Output = None,
-    report: ReportFile = None,
-    overwrite: Overwrite = False,
-    jobs: Jobs = 1,
-    record: Record = None,
-    scheduler: Scheduler = "",
-    table: Table = None,
-    verbose: Verbose = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the total energy only.")] = False,
-    debug: Debug = False,
-):
-    """Compute the Kohn-Sham energy of a molecule, or of many."""
-    from dftfd.functionals import supports
-    from dftfd.results.checkpoint import as_checkpoint
-    from dftfd.results.document import Document, Said, numbers
-    from dftfd.system.molecule import molecule
-    from dftfd.tasks.run import plan_scf
-
-    given = given_options(context)
-    if are_many(files, given):
-        refuse(given, ONE_MOLECULE, "is for one molecule; a batch writes its results to --record, a table to --table")
-        refuse_batch_files(record, overwrite, table)
-        run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, quiet=quiet, table=table)
-    outputs = output_files(json, report, output, overwrite)
-    kept = as_checkpoint(of_run["checkpoint"], of_run["restart"], overwrite)
-    of_run["checkpoint"] = context.obj.checkpoint = kept
-    with messages(verbose, debug):
-        request = _request(files[0], of_molecule, of_run, given)
-        system = molecule(**request.molecule)
-        asked = ["stability of a state"] if stability and not quiet else []
-        with progress_of(system, quiet) as progress, supports.wanted(*asked):
-            if dry_run:
-                plan_scf(system, progress, **request.settings)
-                raise typer.Exit
-            parts = _computed(system, request.settings | {"progress": progress}, solvation_energy)
-    result = parts["result"]
-    say(f"{result.energy:.10f}" if quiet else f"\n{Document(parts)}")
-    if stability and result.converged and not quiet:
-        found = result.stability()
-        parts["stability"] = Said(f"  stability             {found}", numbers(found))
-        say(parts["stability"])
-    write_files(result, outputs, request.driver, parts)
-    require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
-    require_convergence(not solvation_energy or parts["solvation"].converged, "SCF in vacuum not converged.")
-    if kept is not None and kept.failure is not None:
-        raise CheckpointError(f"the result is complete, but its checkpoint was not written: {kept.failure}")
-
-
-def _computed(system, settings, solvation_energy) -> dict[str, Any]:
-    """The result, and the solvation energy where it is asked for, as parts of a Document."""
-    from dftfd.tasks.energy_differences import Solvation, in_vacuum
-    from dftfd.tasks.run import run_scf
-
-    result = run_scf(system, **settings)
-    if not solvation_energy:
-        return {"result": result}
-    settings["progress"].note("the same in vacuum")
-    return {"result": result, "solvation": Solvation(result, run_scf(system, **in_vacuum(settings)))}
-
-
 def given_options(context) -> list[str]:
     """Names of the options that stand on the command line."""
     sources = {name: context.get_parameter_source(name) for name in context.params}
@@ -221,54 +210,41 @@ def are_many(files, given) -> bool:
     """Whether files, or options on the command line, make a batch."""
     from dftfd.batch.entries import stands_for_many
 
-    return len(files) > 1 or not BATCH.isdisjoint(given) or stands_for_many(files[0])
+    return len(files) > 1 or any(field.name in given for field in fields(Batch)) or stands_for_many(files[0])
 
 
-def run_batch_of(files, of_molecule, of_run, jobs, record, scheduler, verbose, debug, quiet=False, **task):
-    """Compute a batch and end the command with its exit code, that of the first molecule that failed.
+def run_batch_of(files, of_molecule, of_run, batch: Batch, overwrite, quiet=False, geometries=None, **task):
+    """Compute a batch, print what becomes of it, end the command with the exit code of the first molecule that failed.
 
-    task: `task=` and `search=` of run_batch; geometries, table: None, or the xyz file that gets the last geometry of
-    each molecule, the .csv file that gets the table.
+    task: `task=` and `search=` of run_batch.   geometries: None, or the xyz file of the last geometries.
     """
-    with messages(verbose, debug):
-        code = _run_many(files, of_molecule, of_run, jobs, record, scheduler, quiet, **task)
-    raise typer.Exit(code)
-
-
-def _run_many(files, molecule_options, options, jobs, record, scheduler, quiet, **task) -> int:
-    """Compute a batch, print what becomes of it; returns the exit code."""
     from dftfd.batch import run_batch
     from dftfd.batch.cluster import cluster_client
-    from dftfd.batch.outcomes import REASONS, check_table
+    from dftfd.batch.outcomes import REASONS, check_table, is_table
     from dftfd.cli.live import BatchDisplay
     from dftfd.runtime.files import write_text
 
-    geometries, table = task.pop("geometries", None), task.pop("table", None)
-    if table is not None:
-        check_table(table)
-    with cluster_client(scheduler) if scheduler else nullcontext() as client, BatchDisplay(quiet) as display:
-        outcomes = run_batch(
-            files,
-            jobs=jobs,
-            client=client,
-            record=record,
-            on_outcome=display.show,
-            molecule_options=molecule_options,
-            **task,
-            **options,
-        )
+    goes_on = batch.record is not None and os.path.isfile(batch.record)  # then what it wrote itself is written anew
+    for path, ending, is_own in ((batch.table, ".csv", is_table), (geometries, ".xyz", _are_geometries)):
+        if path is not None:
+            refuse_existing(path, overwrite or goes_on and os.path.isfile(path) and is_own(path), ending)
+    if batch.table is not None:
+        check_table(batch.table)
+    with cluster_client(batch.scheduler) as client, BatchDisplay(quiet) as display:
+        task |= {"jobs": batch.jobs, "client": client, "record": batch.record, "molecule_options": of_molecule}
+        outcomes = run_batch(files, on_outcome=display.show, **task, **of_run)
     failed = outcomes.failed
     if not quiet:
         say(f"\n{outcomes}\n{len(outcomes) - len(failed)} of {len(outcomes)} molecules converged")
-    if table is not None:
-        outcomes.write(table)
+    if batch.table is not None:
+        outcomes.write(batch.table)
     if geometries is not None:
         write_text(geometries, "".join(_frame(o) for o in outcomes if o.document is not None))
     if failed:
         counts = Counter(REASONS[outcome.exit_code] for outcome in failed)
         reasons = ", ".join(f"{count} {reason}" for reason, count in counts.items())
         complain(f"{len(failed)} of {len(outcomes)} molecules failed: {reasons}.")
-    return failed[0].exit_code if failed else 0
+    raise typer.Exit(failed[0].exit_code if failed else 0)
 
 
 def _are_geometries(path):
@@ -303,6 +279,22 @@ def require_convergence(converged, otherwise):
         raise typer.Exit(NotConvergedError.exit_code)
 
 
+def require_scf(result):
+    """The same of an SCF."""
+    require_convergence(result.converged, f"SCF not converged after {result.cycles} cycles.")
+
+
+def converged_scf(system, of_run, progress, *wanted):
+    """The result of a molecule, of which properties are wanted; ends the command where it has not converged."""
+    from dftfd.functionals import supports
+    from dftfd.tasks.run import run_scf
+
+    with supports.wanted(*wanted):
+        result = run_scf(system, **of_run, progress=progress)
+    require_scf(result)
+    return result
+
+
 def refuse(given, names, why):
     """Raise InputError where an option was given that does not go with the rest."""
     for name in given:
@@ -310,60 +302,22 @@ def refuse(given, names, why):
             raise InputError(f"--{name.replace('_', '-')} {why}.")
 
 
-def output_files(json, report, output, overwrite):
-    """Paths and endings of the files to write; FileError where one can't be, before anything is computed."""
-    from dftfd.results.output import check_format
-
-    named = [(json, ".json"), (report, ".html"), *((path, None) for path in output or ())]
-    outputs = [(path, ending or path.suffix) for path, ending in named if path is not None]
-    for path, ending in outputs:
-        check_format(path, ending)
-        refuse_existing([path], overwrite, ending.lower())
-    return outputs
-
-
-def refuse_existing(paths, overwrite, *endings):
+def refuse_existing(paths, overwrite, *endings, exactly=False, reports=False):
     """FileError for files that are there already, which only --overwrite replaces, and for those nobody can write.
 
-    endings: of the format in which they are written, where it is one; another one's ending is an InputError.
+    paths: one, several, or None.   endings, exactly: as of require_ending, whose InputErrors they are.   reports:
+    whether pages .html have pictures, for which Matplotlib may be missing, a MissingDependencyError.
     """
-    from dftfd.runtime.files import check_writable, require_ending
+    from dftfd.runtime.files import ENDINGS, check_writable, require_ending, require_matplotlib
 
-    for path in paths:
+    for path in [paths] if isinstance(paths, Path) else paths or ():
         if endings:
-            require_ending(path, *endings)
+            require_ending(path, *endings, exactly=exactly)
+        if path.suffix.lower() in (*ENDINGS, ".html" if reports else ""):
+            require_matplotlib()
         if not overwrite and os.path.lexists(path):
             raise FileError(f"{path} exists; take another name, or give --overwrite to replace it.")
         check_writable(path)
-
-
-def refuse_batch_files(record, overwrite, table=None, geometries=None):
-    """`refuse_existing` for what a batch writes; what it wrote itself is written anew where its record goes on."""
-    from dftfd.batch.outcomes import is_table
-
-    goes_on = record is not None and os.path.isfile(record)
-    for path, ending, is_own in ((table, ".csv", is_table), (geometries, ".xyz", _are_geometries)):
-        if path is not None:
-            refuse_existing([path], overwrite or goes_on and os.path.isfile(path) and is_own(path), ending)
-
-
-def _request(file, of_molecule, of_run, given):
-    """What is asked for: by the options, or by a QCSchema input, which then decides all but what happens around it."""
-    from dftfd.results.qcschema import Request, read_input
-
-    if not file.lower().endswith(".json"):
-        return _with_solvent(Request({"source": file} | of_molecule, of_run), given)
-    refuse(given, {*of_molecule, "multiplicity", *of_run} - AROUND, f"is what {file} decides; leave it out")
-    request = read_input(file)
-    request.settings.update({name: of_run[name] for name in AROUND})
-    return _with_solvent(request, given)
-
-
-def _with_solvent(request, given):
-    """The request; InputError for a solvation energy without a solvent."""
-    if "solvation_energy" in given and request.settings.get("solvent") is None:
-        raise InputError("--solvation-energy needs the --solvent, such as water.")
-    return request
 
 
 def write_files(result, outputs, driver, parts):
@@ -402,38 +356,6 @@ def at_work(what):
 
 
 @contextmanager
-def messages(verbose, debug):
-    """Inside, log records and warnings are single lines on standard error, each warning once."""
-    handler, logger = logging.StreamHandler(), logging.getLogger("dftfd")
-    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG if debug or verbose else logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            if not debug:
-                warnings.simplefilter("ignore")
-            warnings.simplefilter("always", UserWarning)
-            warnings.showwarning = _each_once()
-            yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-
-
-def _each_once():
-    """Code in place of `warnings.showwarning`; the points of a scan need not repeat one another."""
-    said: set[str] = set()
-
-    def show(message, category, filename, lineno, file=None, line=None):
-        if str(message) not in said:
-            said.add(str(message))
-            warn(message)
-
-    return show
-
-
-@contextmanager
 def progress_of(system, quiet=False):
     """The progress display that suits the output: none, a live table on a terminal, plain lines elsewhere.
 
@@ -464,3 +386,83 @@ def _heading(molecule):
         a, b, distance = molecule.shortest_distance
         names = f"{molecule.symbols[a]}{a + 1}-{molecule.symbols[b]}{b + 1}"
         yield f"nearest atoms {names} {distance / UNITS['angstrom']:.4f} angstrom"
+
+
+@command(of_run=offered())
+def run(
+    context: typer.Context,
+    files: Files,
+    of_molecule,
+    of_run,
+    *,
+    stability: Annotated[bool, "Analyse the stability of the solution."] = False,
+    solvation_energy: Annotated[bool, "Also compute the molecule in vacuum."] = False,
+    dry_run: Annotated[bool, "Print atoms, electrons, basis functions and memory; compute nothing."] = False,
+    outputs: Outputs,
+    batch: Batch,
+    quiet: Annotated[bool, "Print the total energy only."] = False,
+):
+    """Compute the Kohn-Sham energy of a molecule, or of many."""
+    from dftfd.functionals import supports
+    from dftfd.results.checkpoint import as_checkpoint
+    from dftfd.results.document import Document, Said, numbers
+    from dftfd.system.molecule import molecule
+    from dftfd.tasks.run import plan_scf
+
+    given = given_options(context)
+    if are_many(files, given):
+        refuse(given, ONE_MOLECULE, "is for one molecule; a batch writes its results to --record, a table to --table")
+        run_batch_of(files, of_molecule, of_run, batch, outputs.overwrite, quiet)
+    paths = outputs.checked()
+    kept = as_checkpoint(of_run["checkpoint"], of_run["restart"], outputs.overwrite)
+    of_run["checkpoint"] = context.obj.checkpoint = kept
+    request = _request(files[0], of_molecule, of_run, given)
+    system = molecule(**request.molecule)
+    asked = ["stability of a state"] if stability and not quiet else []
+    with progress_of(system, quiet) as progress, supports.wanted(*asked):
+        if dry_run:
+            plan_scf(system, progress, **request.settings)
+            raise typer.Exit
+        parts = _computed(system, request.settings | {"progress": progress}, solvation_energy)
+    result = parts["result"]
+    say(f"{result.energy:.10f}" if quiet else f"\n{Document(parts)}")
+    if stability and result.converged and not quiet:
+        found = result.stability()
+        parts["stability"] = Said(f"  stability             {found}", numbers(found))
+        say(parts["stability"])
+    write_files(result, paths, request.driver, parts)
+    require_scf(result)
+    require_convergence(not solvation_energy or parts["solvation"].converged, "SCF in vacuum not converged.")
+    if kept is not None and kept.failure is not None:
+        raise CheckpointError(f"the result is complete, but its checkpoint was not written: {kept.failure}")
+
+
+def _computed(system, settings, solvation_energy) -> dict[str, Any]:
+    """The result, and the solvation energy where it is asked for, as parts of a Document."""
+    from dftfd.tasks.energy_differences import Solvation, in_vacuum
+    from dftfd.tasks.run import run_scf
+
+    result = run_scf(system, **settings)
+    if not solvation_energy:
+        return {"result": result}
+    settings["progress"].note("the same in vacuum")
+    return {"result": result, "solvation": Solvation(result, run_scf(system, **in_vacuum(settings)))}
+
+
+def _request(file, of_molecule, of_run, given):
+    """What is asked for: by the options, or by a QCSchema input, which then decides all but what happens around it."""
+    from dftfd.results.qcschema import Request, read_input
+
+    if not file.lower().endswith(".json"):
+        return _with_solvent(Request({"source": file} | of_molecule, of_run), given)
+    refuse(given, {*of_molecule, "multiplicity", *of_run} - AROUND, f"is what {file} decides; leave it out")
+    request = read_input(file)
+    request.settings.update({name: of_run[name] for name in AROUND})
+    return _with_solvent(request, given)
+
+
+def _with_solvent(request, given):
+    """The request; InputError for a solvation energy without a solvent."""
+    if "solvation_energy" in given and request.settings.get("solvent") is None:
+        raise InputError("--solvation-energy needs the --solvent, such as water.")
+    return request

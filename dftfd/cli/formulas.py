@@ -4,52 +4,44 @@ The commands fit, discover and invert: a functional, or a potential, that gives 
 """
 
 import shlex
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from dftfd.cli.commands import (
     CHECK_FAILED,
-    Debug,
+    JsonOut,
+    Overwrite,
     Scheduler,
-    Verbose,
-    app,
     at_work,
+    command,
     given_options,
-    messages,
     progress_of,
     refuse,
     refuse_existing,
 )
 from dftfd.cli.nuclei import File
-from dftfd.cli.option_types import functional_named, with_options
+from dftfd.cli.option_types import functional_named, offered, pairs, whole_numbers, words_of
 from dftfd.cli.terminal import computed, say, warn
 from dftfd.cli.verdicts import functionals_of, print_report
 from dftfd.errors import InputError, MissingDependencyError, shown
-from dftfd.model.options import ENERGY, OPTIONS, SEARCH, STATE, names
+from dftfd.model.options import ENERGY, SEARCH, STATE
 from dftfd.runtime.files import require_ending, require_picture, write_text
 from dftfd.runtime.notebook import require_new
-from dftfd.runtime.written_numbers import as_real, as_whole, separated
+from dftfd.runtime.written_numbers import as_real
 
-JsonOut = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of a table.")]
+Functional = Annotated[str, typer.Argument(help="Functional, as in --xc; FILE.py:NAME for one in a file.")]
 
 
-@app.command()
+@command()
 def check(
     name: Annotated[str, typer.Argument(help="Functional to compare with libxc; FILE.py:NAME for one in a file.")],
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Compare only the energy density and its derivatives (seconds).")
-    ] = False,
-    values: Annotated[
-        Path | None, typer.Option(help="Table of points with your own values, to compare with dftfd's.")
-    ] = None,
-    tolerance: Annotated[float | None, typer.Option(help="Allowed error of --values; default: 1e-10.")] = None,
+    quick: Annotated[bool, "Compare only the energy density and its derivatives (seconds)."] = False,
+    values: Annotated[Path | None, "Table of points with your own values, to compare with dftfd's."] = None,
+    tolerance: Annotated[float | None, "Allowed error of --values; default: 1e-10."] = None,
     json: JsonOut = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
 ):
     """Compare a functional with libxc, or with your values.
 
@@ -58,23 +50,21 @@ def check(
     from dftfd.verify.check import check as check_functional
 
     against = "libxc" if values is None else values
-    with messages(verbose, debug), at_work(f"comparing {name} with {against}"):
+    with at_work(f"comparing {name} with {against}"):
         report = check_functional(functional_named(name), not quick, values=values, tolerance=tolerance)
     print_report(report, json)
 
 
-@app.command()
+@command()
 def audit(
     target: Annotated[
         str,
         typer.Argument(help="Functional, also FILE.py:NAME, or module:function, FILE.py:NAME of PySCF's kind."),
     ],
-    libxc: Annotated[bool, typer.Option("--libxc", help="Audit libxc's own code of this name.")] = False,
-    xctype: Annotated[str, typer.Option(help="LDA, GGA or MGGA: what the function takes.")] = "GGA",
-    reference: Annotated[str | None, typer.Option(help="Functional that the target should equal.")] = None,
+    libxc: Annotated[bool, "Audit libxc's own code of this name."] = False,
+    xctype: Annotated[str, "LDA, GGA or MGGA: what the function takes."] = "GGA",
+    reference: Annotated[str | None, "Functional that the target should equal."] = None,
     json: JsonOut = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
 ):
     """Look for mistakes in the derivatives of a functional.
 
@@ -88,76 +78,60 @@ def audit(
         and not target.lower().startswith("libxc:")
         and "(" not in target
     )
-    with messages(verbose, debug), at_work(f"auditing {target}"):
+    with at_work(f"auditing {target}"):
         what = import_target(target) if is_code else functional_named(target)
         report = audit_target(what, xctype=xctype, reference=reference and functional_named(reference), libxc=libxc)
     print_report(report, json)
 
 
-@app.command()
+@command()
 def show(
-    name: Annotated[str, typer.Argument(help="Functional, as in --xc; FILE.py:NAME for one in a file.")],
-    plot: Annotated[Path | None, typer.Option(help="Write the enhancement factor as a picture (needs plots).")] = None,
-    compare: Annotated[str | None, typer.Option(help="Add another functional to the picture, in dashed lines.")] = None,
-    surface: Annotated[bool, typer.Option("--surface", help="Add the factor over s and alpha to the picture.")] = False,
-    potential: Annotated[
-        bool, typer.Option("--potential", help="Add the potential of a helium-like density to the picture.")
-    ] = False,
-    prove: Annotated[bool, typer.Option("--prove", help="Also decide the local conditions by proof.")] = False,
-    latex: Annotated[bool, typer.Option("--latex", help="Print the formulas as LaTeX instead (needs SymPy).")] = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
+    name: Functional,
+    plot: Annotated[Path | None, "Write the enhancement factor as a picture (needs plots)."] = None,
+    compare: Annotated[str | None, "Add another functional to the picture, in dashed lines."] = None,
+    surface: Annotated[bool, "Add the factor over s and alpha to the picture."] = False,
+    potential: Annotated[bool, "Add the potential of a helium-like density to the picture."] = False,
+    prove: Annotated[bool, "Also decide the local conditions by proof."] = False,
+    latex: Annotated[bool, "Print the formulas as LaTeX instead (needs SymPy)."] = False,
 ):
     """Show what a functional is and which conditions it meets."""
-    from dftfd.runtime.files import require_matplotlib
     from dftfd.verify.report_card import report_card
 
     if plot is None and (compare is not None or surface or potential):
         raise InputError("--compare, --surface and --potential are about the picture; say --plot FILE.png.")
     if plot is not None:
-        require_matplotlib()
-
+        require_picture(plot)
     if latex:
         from dftfd.translate.in_symbols import in_symbols
 
-        with messages(verbose, debug):
-            for term in in_symbols(functional_named(name)):
-                print(term.latex)
+        for term in in_symbols(functional_named(name)):
+            print(term.latex)
         return
-    with messages(verbose, debug):
-        with at_work(f"testing {name}"):
-            card = report_card(functional_named(name))
-        if prove:
-            from dftfd.verify.proofs import decided_conditions
+    with at_work(f"testing {name}"):
+        card = report_card(functional_named(name))
+    if prove:
+        from dftfd.verify.proofs import decided_conditions
 
-            with at_work(f"proving conditions of {name}"):
-                card = replace(card, proofs=decided_conditions(card.functional))
-        say(card)
-        if plot is not None:
-            card.plot(plot, functional_named(compare), surface, potential)
+        with at_work(f"proving conditions of {name}"):
+            card = replace(card, proofs=decided_conditions(card.functional))
+    say(card)
+    if plot is not None:
+        card.plot(plot, functional_named(compare), surface, potential)
 
 
-@app.command()
+@command()
 def prove(
-    name: Annotated[str, typer.Argument(help="Functional, as in --xc; FILE.py:NAME for one in a file.")],
+    name: Functional,
     condition: Annotated[
         list[str] | None,
-        typer.Option(
-            help="A condition, may be repeated: ec_nonpositive, ec_scaling, uc_monotone, lieb_oxford, "
-            "lieb_oxford_exc, tc_upper, tc_conjecture, ex_nonpositive, ex_bounded, ex_two_electrons. Else all."
-        ),
+        "A condition, may be repeated: ec_nonpositive, ec_scaling, uc_monotone, lieb_oxford, "
+        "lieb_oxford_exc, tc_upper, tc_conjecture, ex_nonpositive, ex_bounded, ex_two_electrons. Else all.",
     ] = None,
-    domain: Annotated[list[str] | None, typer.Option(help="VARIABLE=FROM:TO, as zeta=0:1; may be repeated.")] = None,
-    boxes: Annotated[
-        int, typer.Option(help="Maximum number of boxes; beyond it, the outcome is undecided.")
-    ] = 2_000_000,
-    recheck: Annotated[
-        float | None, typer.Option(help="Recheck proofs with Arb, at most this many seconds each.")
-    ] = None,
-    save: Annotated[Path | None, typer.Option(help="Write the certificate (of one condition) as JSON.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write the map (of one condition) as a picture.")] = None,
-    verbose: Verbose = False,
-    debug: Debug = False,
+    domain: Annotated[list[str] | None, "VARIABLE=FROM:TO, as zeta=0:1; may be repeated."] = None,
+    boxes: Annotated[int, "Maximum number of boxes; beyond it, the outcome is undecided."] = 2_000_000,
+    recheck: Annotated[float | None, "Recheck proofs with Arb, at most this many seconds each."] = None,
+    save: Annotated[Path | None, "Write the certificate (of one condition) as JSON."] = None,
+    plot: Annotated[Path | None, "Write the map (of one condition) as a picture."] = None,
 ):
     """Prove exact conditions, or find counterexamples.
 
@@ -167,37 +141,34 @@ def prove(
 
     if save is not None:
         require_ending(save, ".json")
-    with messages(verbose, debug):
-        if not prove_and_report(functional_named(name), condition, domain, boxes, recheck, save, plot, say, at_work):
-            raise typer.Exit(CHECK_FAILED)
+    if plot is not None:
+        require_picture(plot)
+    if not prove_and_report(functional_named(name), condition, domain, boxes, recheck, save, plot, say, at_work):
+        raise typer.Exit(CHECK_FAILED)
 
 
-@app.command()
+@command()
 def export(
-    name: Annotated[str, typer.Argument(help="Functional, as in --xc.")],
-    folder: Annotated[Path, typer.Option("--output", "-o", help="Folder for the files; created if missing.")],
-    order: Annotated[int, typer.Option(help="Order of the highest derivatives, 0 to 4.")] = 4,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
+    name: Functional,
+    folder: Annotated[Path, "--output", "-o", "Folder for the files; created if missing."],
+    order: Annotated[int, "Order of the highest derivatives, 0 to 4."] = 4,
+    overwrite: Overwrite = False,
 ):
     """Write a functional and its derivatives as C."""
     from dftfd.translate.exporting import export as export_functional
 
-    with messages(verbose, debug), at_work(f"deriving and writing {name}"):
+    with at_work(f"deriving and writing {name}"):
         paths = export_functional(functional_named(name), folder, order, overwrite)
     for path in paths:
         say(path)
 
 
-@app.command()
+@command()
 def workbench(
-    name: Annotated[str, typer.Argument(help="Functional, as in --xc.")],
+    name: Functional,
     other: Annotated[str | None, typer.Argument(help="Second functional, for comparison.")] = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page, .html.")] = Path("workbench.html"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
+    output: Annotated[Path, "--output", "-o", "The page, .html."] = Path("workbench.html"),
+    overwrite: Overwrite = False,
 ):
     """Write a page with sliders for parameters.
 
@@ -205,32 +176,27 @@ def workbench(
     """
     from dftfd.interactive.workbench import workbench as page_of
 
-    with messages(verbose, debug):
-        refuse_existing([output], overwrite, ".html")
-        with at_work("translating the functional"):
-            page = page_of(functional_named(name), None if other is None else functional_named(other))
-        page.write(output, overwrite)
+    refuse_existing(output, overwrite, ".html")
+    with at_work("translating the functional"):
+        page = page_of(functional_named(name), None if other is None else functional_named(other))
+    page.write(output, overwrite)
     say(f"{output}: {page}")
 
 
-@app.command()
+@command()
 def oracle(
     context: typer.Context,
     name: Annotated[
         str, typer.Argument(help="A formula, as gga_x_pbe; with --at any functional. Without it, all are listed.")
     ] = "",
-    points: Annotated[
-        str, typer.Option(help="Kind of points: regular, polarised, extreme, below, one spin.")
-    ] = "regular",
-    at: Annotated[Path | None, typer.Option(help="Your own points, in a table as for `dftfd check --values`.")] = None,
+    points: Annotated[str, "Kind of points: regular, polarised, extreme, below, one spin."] = "regular",
+    at: Annotated[Path | None, "Your own points, in a table as for `dftfd check --values`."] = None,
     order: Annotated[int, typer.Option(min=0, max=3, help="Highest order of the derivatives of --at.")] = 2,
     digits: Annotated[
         int | None, typer.Option(min=1, max=50, help="Digits to print of --at; default: those of float64.")
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the table to this file (.csv).")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
+    output: Annotated[Path | None, "--output", "-o", "Write the table to this file (.csv)."] = None,
+    overwrite: Overwrite = False,
 ):
     """Print energies and derivatives computed in 150 digits.
 
@@ -246,19 +212,18 @@ def oracle(
 
         print("\n".join(oracle_names()))
         return
-    refuse_existing([output] if output else [], overwrite, ".csv")
-    with messages(verbose, debug):
-        if at is None:
-            from dftfd.verify.oracle import oracle as table_of
+    refuse_existing(output, overwrite, ".csv")
+    if at is None:
+        from dftfd.verify.oracle import oracle as table_of
 
-            with at_work(f"looking {name} up"):
-                written = table_of(name, points).csv()
-        else:
-            written = _exact_table(name, at, order, digits)
-        if output is None:
-            print(written, end="")
-        else:
-            write_text(output, written)
+        with at_work(f"looking {name} up"):
+            written = table_of(name, points).csv()
+    else:
+        written = _exact_table(name, at, order, digits)
+    if output is None:
+        print(written, end="")
+    else:
+        write_text(output, written)
 
 
 def _exact_table(name, at, order, digits) -> str:
@@ -272,11 +237,9 @@ def _exact_table(name, at, order, digits) -> str:
     return table.csv(digits)
 
 
-@app.command()
+@command()
 def read(
     file: Annotated[Path, typer.Argument(help="FILE.mpl, a formula in the notation of libxc's sources.")],
-    verbose: Verbose = False,
-    debug: Debug = False,
 ):
     """Describe a formula in libxc's notation.
 
@@ -284,58 +247,37 @@ def read(
     """
     from dftfd.functionals.named_files import described
 
-    with messages(verbose, debug):
-        say(described(file))
+    say(described(file))
 
 
-OF_FITS = [
-    name
-    for name in names(ENERGY, STATE, SEARCH)
-    if OPTIONS[name].on_command and name not in ("xc", "allow_unconverged", "occupations", "smearing")
-]
-
-Names = Annotated[str, typer.Option("--parameters", help="Parameters to fit, separated by commas.")]
-Validation = Annotated[str, typer.Option(help="Set that is held out: the fit ends where it gets no better.")]
-Prior = Annotated[str, typer.Option(help="Standard deviations of the prior around the start: kappa=0.1,mu=0.05.")]
-Bounds = Annotated[str, typer.Option(help="Lowest and highest values: kappa=0.5:0.804.")]
-Record = Annotated[Path | None, typer.Option(help="Record of evaluations, from which an interrupted fit resumes.")]
-Adam = Annotated[float | None, typer.Option(help="Use optax's Adam with this learning rate.")]
-Batch = Annotated[int | None, typer.Option(min=1, help="Reactions in each step of --adam, drawn with --seed.")]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of the order of the batches.")]
-Fixed = Annotated[
-    str, typer.Option(help="Evaluate energies on the densities of this functional, without further SCFs.")
-]
-Jobs = Annotated[int, typer.Option(help="Number of processes.")]
-Save = Annotated[Path | None, typer.Option(help="Write the fitted functional to this file (.json).")]
-
-
-@app.command()
-@with_options(*OF_FITS, molecule=())
+@command(of_run=offered(ENERGY, STATE, SEARCH, without=["xc", "allow_unconverged", "occupations", "smearing"]))
 def fit(
     xc: Annotated[str, typer.Argument(help="Initial functional, also FILE.py:NAME.")],
     training: Annotated[str, typer.Argument(help="Set of reactions: its name or file, see `dftfd benchmark`.")],
-    parameters: Names = "",
-    of_molecule=None,
-    of_run=None,
-    validation: Validation = "",
-    only: Annotated[str, typer.Option(help="Subsets of the training set, separated by commas.")] = "",
+    *,
+    parameters: Annotated[str, "Parameters to fit, separated by commas."] = "",
+    of_run,
+    validation: Annotated[str, "Set that is held out: the fit ends where it gets no better."] = "",
+    only: Annotated[str, "Subsets of the training set, separated by commas."] = "",
     limit: Annotated[int | None, typer.Option(min=1, help="Use only this many of its reactions.")] = None,
-    basis: Annotated[str | None, typer.Option(help="Basis set; default: the set's, else def2-svp.")] = None,
-    prior: Prior = "",
-    bounds: Bounds = "",
-    evaluations: Annotated[int, typer.Option(help="Maximum number of evaluations.")] = 20,
-    adam: Adam = None,
-    batch_size: Batch = None,
-    seed: Seed = 0,
-    record: Record = None,
-    fixed_densities: Fixed = "",
-    jobs: Jobs = 1,
-    save: Save = None,
-    name: Annotated[str, typer.Option(help="Name of the functional that --save writes.")] = "fitted",
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output file.")] = False,
-    verbose: Verbose = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,
-    debug: Debug = False,
+    basis: Annotated[str | None, "Basis set; default: the set's, else def2-svp."] = None,
+    prior: Annotated[str, "Standard deviations of the prior around the start: kappa=0.1,mu=0.05."] = "",
+    bounds: Annotated[str, "Lowest and highest values: kappa=0.5:0.804."] = "",
+    evaluations: Annotated[int, "Maximum number of evaluations."] = 20,
+    adam: Annotated[float | None, "Use optax's Adam with this learning rate."] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Reactions in each step of --adam, drawn with --seed.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the order of the batches.")] = 0,
+    record: Annotated[Path | None, "Record of evaluations, from which an interrupted fit resumes."] = None,
+    fixed_densities: Annotated[
+        str, "Evaluate energies on the densities of this functional, without further SCFs."
+    ] = "",
+    jobs: Annotated[int, "Number of processes."] = 1,
+    save: Annotated[Path | None, "Write the fitted functional to this file (.json)."] = None,
+    name: Annotated[str, "Name of the functional that --save writes."] = "fitted",
+    overwrite: Overwrite = False,
+    quiet: Annotated[bool, "Print the result only."] = False,
 ):
     """Fit parameters of a functional to reaction energies.
 
@@ -343,26 +285,25 @@ def fit(
     """
     from dftfd.training.fitting import fit as run_fit
 
-    refuse_existing([save] if save else [], overwrite, ".json")
-    with messages(verbose, debug):
-        found = run_fit(
-            functional_named(xc),
-            _chosen(training, only, limit),
-            parameters=[word.strip() for word in parameters.split(",") if word.strip()],
-            validation=validation or None,
-            basis=basis,
-            prior=_pairs("prior", prior, as_real),
-            bounds=_pairs("bounds", bounds, lambda text: tuple(map(_bound, text.split(":")))),
-            evaluations=evaluations,
-            optimiser=None if adam is None else _adam(adam),
-            batch_size=batch_size,
-            seed=seed,
-            fixed_densities=functional_named(fixed_densities) or None,
-            jobs=jobs,
-            record=record,
-            on_step=(lambda step: None) if quiet else _tell_step,
-            **of_run,
-        )
+    refuse_existing(save, overwrite, ".json")
+    found = run_fit(
+        functional_named(xc),
+        _chosen(training, only, limit),
+        parameters=words_of(parameters),
+        validation=validation or None,
+        basis=basis,
+        prior=pairs("prior", words_of(prior), as_real, "NAME=NUMBER"),
+        bounds=pairs("bounds", words_of(bounds), _bounds, "NAME=LOWEST:HIGHEST"),
+        evaluations=evaluations,
+        optimiser=None if adam is None else _adam(adam),
+        batch_size=batch_size,
+        seed=seed,
+        fixed_densities=functional_named(fixed_densities) or None,
+        jobs=jobs,
+        record=record,
+        on_step=(lambda step: None) if quiet else _tell_step,
+        **of_run,
+    )
     say(found)
     if not quiet:
         computed.append(found)
@@ -388,27 +329,12 @@ def _chosen(training, only, limit):
     if not only and limit is None:
         return training
     found = read_set(training)
-    subsets = [word.strip() for word in only.split(",") if word.strip()]
-    found = found.only(subsets) if subsets else found
+    found = found.only(words_of(only)) if words_of(only) else found
     return found if limit is None else found.sample(limit, 0)
 
 
-def _pairs(option, words, read) -> dict[str, Any]:
-    """{name: value} of 'a=1,b=2'; InputError where it is not that."""
-    pairs = {}
-    for word in filter(None, words.split(",")):
-        name, _, value = word.partition("=")
-        if name.strip() in pairs:
-            raise InputError(f"--{option} {words!r}: {name.strip()} is there twice; give each once.")
-        try:
-            pairs[name.strip()] = read(value)
-        except ValueError as error:
-            raise InputError(f"--{option} {word!r}: NAME=NUMBER expected (of bounds NAME=LOWEST:HIGHEST).") from error
-    return pairs
-
-
-def _bound(word):
-    return float(word) if word.lstrip("+-") == "inf" else as_real(word)
+def _bounds(text) -> tuple[float, ...]:
+    return tuple(float(word) if word.lstrip("+-") == "inf" else as_real(word) for word in text.split(":"))
 
 
 def _tell_step(step):
@@ -421,23 +347,19 @@ def _tell_step(step):
     )
 
 
-@app.command()
+@command()
 def discover(
     specification: Annotated[Path, typer.Argument(help="Specification of the search (.toml), see docs/discovery.md.")],
-    folder: Annotated[Path, typer.Option(help="Folder of the record and the results.")] = Path("discovery"),
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the record in the folder.")] = False,
-    from_file: Annotated[
-        Path | None, typer.Option("--from", help='File of formulas to begin with, {"x": ..., "c": ...} a line.')
-    ] = None,
-    generations: Annotated[int | None, typer.Option(help="Generations, in the place of the specification's.")] = None,
-    hours: Annotated[float | None, typer.Option(help="Time after which no further generation begins.")] = None,
-    jobs: Jobs = 1,
+    folder: Annotated[Path, "Folder of the record and the results."] = Path("discovery"),
+    resume: Annotated[bool, "Go on from the record in the folder."] = False,
+    from_file: Annotated[Path | None, "--from", 'File of formulas to begin with, {"x": ..., "c": ...} a line.'] = None,
+    generations: Annotated[int | None, "Generations, in the place of the specification's."] = None,
+    hours: Annotated[float | None, "Time after which no further generation begins."] = None,
+    jobs: Annotated[int, "Number of processes."] = 1,
     scheduler: Scheduler = "",
-    propose_with: Annotated[str, typer.Option(help="Program that proposes, with its arguments.")] = "",
-    look: Annotated[str, typer.Option(help="Reason to look at held-out reactions at the end; looks are counted.")] = "",
-    verbose: Verbose = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the result only.")] = False,
-    debug: Debug = False,
+    propose_with: Annotated[str, "Program that proposes, with its arguments."] = "",
+    look: Annotated[str, "Reason to look at held-out reactions at the end; looks are counted."] = "",
+    quiet: Annotated[bool, "Print the result only."] = False,
 ):
     """Search for functionals that obey proved conditions.
 
@@ -446,7 +368,7 @@ def discover(
     from dftfd.batch.cluster import cluster_client
     from dftfd.discovery.running import discover as search
 
-    with messages(verbose, debug), cluster_client(scheduler) if scheduler else nullcontext() as client:
+    with cluster_client(scheduler) as client:
         found = search(
             specification,
             folder=folder,
@@ -483,45 +405,27 @@ def _tell_generation(found):
     )
 
 
-OF_INVERSIONS = "grid_level", "linear_dependence", "max_memory"
-
-WaveFunction = Annotated[str, typer.Option(help="Wave function that has the density: mp2, ccsd, casscf or fci.")]
-Active = Annotated[str, typer.Option(help="Electrons and orbitals of casscf: 6,6.")]
-Method = Annotated[str, typer.Option(help="wu-yang, zhao-morrison-parr or one-orbital.")]
-Reference = Annotated[str, typer.Option(help="What the potential begins with: fermi-amaldi, or an LDA or GGA.")]
-Functions = Annotated[str, typer.Option(help="Functions of the potential: even-tempered, orbitals, or a basis set.")]
-Smoothing = Annotated[float | None, typer.Option(help="Weight of smoothness; default: as much as density_tol allows.")]
-Tolerance = Annotated[
-    float | None, typer.Option("--density-tol", help="Largest allowed error of the density, per electron.")
-]
-Homo = Annotated[float | None, typer.Option(help="Energy of the highest orbital [hartree]; default: 0 far away.")]
-Plot = Annotated[Path | None, typer.Option(help="Draw the potential along a line (needs plots).")]
-TwoAtoms = Annotated[str, typer.Option(help="Two atoms on that line, from 0.")]
-Compare = Annotated[str, typer.Option(help="Functionals whose potentials are drawn too, separated by commas.")]
-
-
-@app.command()
-@with_options(*OF_INVERSIONS)
+@command(of_run=["grid_level", "linear_dependence", "max_memory"])
 def invert(
     file: File,
     of_molecule,
     of_run,
-    target: WaveFunction = "",
-    active: Active = "",
-    method: Method = "wu-yang",
-    reference: Reference = "fermi-amaldi",
-    potential_basis: Functions = "even-tempered",
-    smoothing: Smoothing = None,
-    density_tol: Tolerance = None,
-    homo: Homo = None,
-    output: Annotated[Path | None, typer.Option(help="Write it to this HDF5 file.")] = None,
-    plot: Plot = None,
-    atoms: TwoAtoms = "0,1",
-    compare: Compare = "",
-    density_fit: Annotated[bool, typer.Option("--density-fit", help="Fit the Coulomb integrals.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
+    target: Annotated[str, "Wave function that has the density: mp2, ccsd, casscf or fci."] = "",
+    active: Annotated[str, "Electrons and orbitals of casscf: 6,6."] = "",
+    method: Annotated[str, "wu-yang, zhao-morrison-parr or one-orbital."] = "wu-yang",
+    reference: Annotated[str, "What the potential begins with: fermi-amaldi, or an LDA or GGA."] = "fermi-amaldi",
+    potential_basis: Annotated[
+        str, "Functions of the potential: even-tempered, orbitals, or a basis set."
+    ] = "even-tempered",
+    smoothing: Annotated[float | None, "Weight of smoothness; default: as much as density_tol allows."] = None,
+    density_tol: Annotated[float | None, "Largest allowed error of the density, per electron."] = None,
+    homo: Annotated[float | None, "Energy of the highest orbital [hartree]; default: 0 far away."] = None,
+    output: Annotated[Path | None, "Write it to this HDF5 file."] = None,
+    plot: Annotated[Path | None, "Draw the potential along a line (needs plots)."] = None,
+    atoms: Annotated[str, "Two atoms on that line, from 0."] = "0,1",
+    compare: Annotated[str, "Functionals whose potentials are drawn too, separated by commas."] = "",
+    density_fit: Annotated[bool, "Fit the Coulomb integrals."] = False,
+    overwrite: Overwrite = False,
 ):
     """Find the exchange-correlation potential of a density.
 
@@ -536,32 +440,31 @@ def invert(
         require_new(path, overwrite)
     if plot is not None:
         require_picture(plot)
-    line, others = _numbers("atoms", atoms), functionals_of(compare)
-    with messages(verbose, debug):
-        if bool(target) == file.lower().endswith(".h5"):
-            raise InputError("give a result, FILE.h5, or a molecule with --target: mp2, ccsd, casscf or fci.")
-        if target:
-            density, system = target, molecule(file, **of_molecule)
-        else:
-            density, system, of_run = _of_result(file, of_run)
-        with progress_of(system) as progress, at_work("inverting"):
-            found = run_inversion(
-                system,
-                density,
-                method=method,
-                reference=functional_named(reference),
-                potential_basis=potential_basis,
-                smoothing=smoothing,
-                density_tol=density_tol,
-                homo=homo,
-                active=_numbers("active", active) or None,
-                **of_run | {"progress": progress, "density_fit": density_fit},
-            )
-        say(f"\n{found}")
-        if output is not None:
-            found.save(output)
-        if plot is not None:
-            found.plot(plot, line, others)
+    line, others = tuple(whole_numbers("atoms", atoms)), functionals_of(compare)
+    if bool(target) == file.lower().endswith(".h5"):
+        raise InputError("give a result, FILE.h5, or a molecule with --target: mp2, ccsd, casscf or fci.")
+    if target:
+        density, system = target, molecule(file, **of_molecule)
+    else:
+        density, system, of_run = _of_result(file, of_run)
+    with progress_of(system) as progress, at_work("inverting"):
+        found = run_inversion(
+            system,
+            density,
+            method=method,
+            reference=functional_named(reference),
+            potential_basis=potential_basis,
+            smoothing=smoothing,
+            density_tol=density_tol,
+            homo=homo,
+            active=tuple(whole_numbers("active", active)) or None,
+            **of_run | {"progress": progress, "density_fit": density_fit},
+        )
+    say(f"\n{found}")
+    if output is not None:
+        found.save(output)
+    if plot is not None:
+        found.plot(plot, line, others)
 
 
 def _of_result(file, of_run):
@@ -570,10 +473,3 @@ def _of_result(file, of_run):
 
     result = load_result(file)
     return result, result.molecule, {"max_memory": of_run["max_memory"]}
-
-
-def _numbers(option, words) -> tuple[int, ...]:
-    try:
-        return tuple(as_whole(word) for word in separated(words))
-    except ValueError as error:
-        raise InputError(f"--{option} {words!r}: whole numbers between commas expected, such as 6,6.") from error

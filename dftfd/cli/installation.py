@@ -24,7 +24,7 @@ from typing import Annotated
 import typer
 from threadpoolctl import threadpool_info
 
-from dftfd.cli.commands import app
+from dftfd.cli.commands import app, command
 from dftfd.cli.terminal import say
 from dftfd.errors import DftfdError, FileError, InputError, MissingDependencyError, closest_names
 from dftfd.model.options import OPTIONS
@@ -110,8 +110,8 @@ class Installation:
     problems: tuple[str, ...]
 
 
-@app.command()
-def doctor(json_form: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False):
+@command()
+def doctor(json_form: Annotated[bool, "--json", "Print one JSON document."] = False):
     """Show versions, threads, memory and missing packages.
 
     BLAS and kept programs too; exit code 1 for a problem.
@@ -259,7 +259,7 @@ _OF_ANY_WHEEL = ("--python-version", "3.11", "--implementation", "cp", "--abi", 
 _WHEEL = (*_OF_ANY_WHEEL, "manylinux_2_17_x86_64", "--only-binary", ":all:", "--no-deps", "--require-hashes")
 
 
-@app.command("get-libxc")
+@command("get-libxc")
 def get_libxc():
     """Fetch libxc's catalogue with pip, on any platform.
 
@@ -295,10 +295,10 @@ def _fetch(folder):
 DAY, MB = 86400, 1e6
 
 
-@app.command()
+@command()
 def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove all of them.")] = False,
-    older_than: Annotated[float | None, typer.Option(help="Remove those unused for this many days.")] = None,
+    clear: Annotated[bool, "Remove all of them."] = False,
+    older_than: Annotated[float | None, "Remove those unused for this many days."] = None,
 ):
     """Show or clear the compiled programs kept between runs."""
     from dftfd.runtime.kept_programs import cache_folder, cache_limit, forget, kept_programs
@@ -340,18 +340,16 @@ _ALIASES = {
 """Words of libxc's names."""
 
 
-@app.command("list")
+@command("list")
 def list_names(
     pattern: Annotated[str, typer.Argument(help="Show only names that contain this text.")] = "",
-    long: Annotated[bool, typer.Option("--long", help="Show family, kind, year, exact exchange, source.")] = False,
-    family: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(FAMILIES)}.")] = None,
-    kind: Annotated[str | None, typer.Option(help=f"Only these: {', '.join(KINDS)}.")] = None,
-    hybrid: Annotated[
-        bool | None, typer.Option("--hybrid/--no-hybrid", help="Only those with exact exchange, or without.")
-    ] = None,
-    uses: Annotated[str | None, typer.Option(help="Only those that use it: sigma, lapl, tau.")] = None,
-    since: Annotated[int | None, typer.Option(help="Only those published in this year or later.")] = None,
-    json_form: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    long: Annotated[bool, "Show family, kind, year, exact exchange, source."] = False,
+    family: Annotated[str | None, f"Only these: {', '.join(FAMILIES)}."] = None,
+    kind: Annotated[str | None, f"Only these: {', '.join(KINDS)}."] = None,
+    hybrid: Annotated[bool | None, "Only those with exact exchange, or without."] = None,
+    uses: Annotated[str | None, "Only those that use it: sigma, lapl, tau."] = None,
+    since: Annotated[int | None, "Only those published in this year or later."] = None,
+    json_form: Annotated[bool, "--json", "Print one JSON document."] = False,
 ):
     """List the known functionals.
 
@@ -469,7 +467,7 @@ complete -o default -F _dftfd dftfd
 """
 
 
-@app.command()
+@command()
 def completion(shell: Annotated[str, typer.Argument(help=f"One of {', '.join(SHELLS)}.")] = "bash"):
     """Print the shell completion of commands and names.
 

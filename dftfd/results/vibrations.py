@@ -22,7 +22,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from dftfd.elements import ATOMIC_NUMBERS
-from dftfd.errors import InputError, shown
+from dftfd.errors import InputError
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM, DALTON_IN_ELECTRON_MASSES, HARTREE_IN_WAVENUMBERS
 from dftfd.response.hessian import SecondDerivatives
 from dftfd.results.html_report import STYLE, drawn, table
@@ -30,7 +30,7 @@ from dftfd.results.qcschema import printed_numbers, write_json
 from dftfd.results.thermochemistry import Thermochemistry, thermochemistry
 from dftfd.runtime.arguments import array, choice, number, optional, public, whole
 from dftfd.runtime.documents import require_types, saved_part, write_part
-from dftfd.runtime.files import ENDINGS, check_writable, picture, require_matplotlib, write_text
+from dftfd.runtime.files import ENDINGS, picture, require_ending, write_text
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.system.isotopes import ISOTOPES, masses
 from dftfd.system.rotations import moments_of_inertia, n_rotations, rigid_motions, symmetry
@@ -256,7 +256,8 @@ class Vibrations(ShownAsText):
         InputError for unknown endings, FileError where the file cannot be written, MissingDependencyError for pictures
         without Matplotlib.
         """
-        writer_for(path)(self, path, document)
+        require_ending(path, *WRITERS, exactly=True)
+        WRITERS[path.suffix.lower()](self, path, document)
 
     @public
     def save(self, path: Path, document: Any = None) -> None:
@@ -450,15 +451,3 @@ WRITERS = {
     ".html": lambda vibrations, path, printed: write_text(path, html_text(vibrations, printed)),
     **dict.fromkeys(ENDINGS, _write_picture),
 }
-
-
-def writer_for(path):
-    """Writes vibrations to a path as its ending says; InputError and FileError before anything is computed."""
-    if path.suffix not in WRITERS:
-        raise InputError(
-            f"cannot tell the format of {shown(str(path), 120)}: the name must end in {', '.join(WRITERS)}."
-        )
-    if path.suffix in (".html", *ENDINGS):
-        require_matplotlib()
-    check_writable(path)
-    return WRITERS[path.suffix]

@@ -286,6 +286,13 @@ def refuse_unknown(function: str, given, known, error=InputError) -> None:
             raise error(f"{function} has no option {shown(name)}; the closest ones are {closest}.")
 
 
+def require_arguments(function: Callable, **given) -> None:
+    """InputError for arguments that a public function would refuse, long before it is called."""
+    hints = get_type_hints(function, include_extras=True)
+    for name, value in given.items():
+        kind_of(hints[name]).checked(name, value)
+
+
 def public(function: _Code, error: type[InputError] = InputError) -> _Code:
     """Decorator of public functions and methods, which checks their arguments as this file says.
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from dftfd.errors import FileError, InputError, MissingDependencyError
+from dftfd.errors import FileError, InputError, MissingDependencyError, shown
 
 FORMATS = {".h5", ".json", ".html", ".csv", ".xyz", ".molden", ".cube", ".npz", ".tex", ".png", ".svg", ".pdf"}
 """Endings that name the format of some file that dftfd writes."""
@@ -25,7 +25,8 @@ def require_ending(path, *endings: str, exactly: bool = False) -> None:
     """InputError for a name that ends as files of another format do; exactly: for all but `endings`."""
     ending = Path(path).suffix.lower()
     if ending not in endings and (exactly or ending in FORMATS):
-        raise InputError(f"cannot write {str(path)!r} in the format of its ending; here it is {' or '.join(endings)}.")
+        name, known = shown(str(path), 120), " or ".join(endings)
+        raise InputError(f"cannot write {name} in the format of its ending: the name must end in {known}.")
 
 
 unfinished: dict[str, str] = {}

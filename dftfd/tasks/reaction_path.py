@@ -10,18 +10,20 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.errors import InputError, shown
+from dftfd.errors import InputError
 from dftfd.interop.geometric import REACTION_PATH, minimise
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM, HARTREE_IN_KCAL
 from dftfd.model.forces import nuclear_forces, require_forces
 from dftfd.results.result import SCFResult
 from dftfd.results.vibrations import Vibrations
 from dftfd.runtime.arguments import public, whole
-from dftfd.runtime.files import ENDINGS, check_writable, picture, require_matplotlib, write_text
+from dftfd.runtime.files import ENDINGS, picture, require_ending, write_text
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.progress import Progress, as_progress
 from dftfd.system.isotopes import AVERAGE, masses
 from dftfd.tasks.run import run_scf
+
+FORMATS = (".xyz", ".csv", *ENDINGS)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,9 +64,9 @@ class ReactionPath(ShownAsText):
     @public
     def write(self, path: Path) -> None:
         """Write the geometries (.xyz), a table (.csv) or the curve (.png, .svg, .pdf)."""
-        check_ending(path)
-        if path.suffix not in ENDINGS:
-            write_text(path, self._xyz() if path.suffix == ".xyz" else self._csv())
+        require_ending(path, *FORMATS, exactly=True)
+        if path.suffix.lower() not in ENDINGS:
+            write_text(path, self._xyz() if path.suffix.lower() == ".xyz" else self._csv())
             return
         with picture(path) as figure:
             axes = figure.subplots()
@@ -84,16 +86,6 @@ class ReactionPath(ShownAsText):
     def _csv(self):
         rows = (f"{float(s)!r},{float(e)!r}" for s, e in zip(self.lengths, self.energies, strict=True))
         return "\n".join(["path_bohr_sqrt_u,energy_hartree", *rows, ""])
-
-
-def check_ending(path: Path) -> None:
-    """Raise InputError for a file that a path cannot be written to, before anything is computed."""
-    if path.suffix not in (".xyz", ".csv", *ENDINGS):
-        endings = f".xyz, .csv, {', '.join(ENDINGS)}"
-        raise InputError(f"cannot tell the format of {shown(str(path), 120)}: the name must end in {endings}.")
-    if path.suffix in ENDINGS:
-        require_matplotlib()
-    check_writable(path)
 
 
 @public

@@ -34,7 +34,7 @@ from dftfd.model.options import Options
 from dftfd.results.result import SCFResult
 from dftfd.runtime.arguments import each, number, public, whole
 from dftfd.runtime.documents import refusing_damage
-from dftfd.runtime.files import ENDINGS, picture, read_bytes, write_text
+from dftfd.runtime.files import ENDINGS, picture, read_bytes, require_ending, write_text
 from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.progress import Progress, as_progress
@@ -52,6 +52,7 @@ from dftfd.tasks.optimization import (
 from dftfd.tasks.run import run_scf
 
 FORMAT, RECORD = 1, "a scan"
+FORMATS = (".csv", ".xyz", ".json", *ENDINGS)
 LARGEST_FILE = 2**28  # bytes
 
 
@@ -124,15 +125,13 @@ class Scan(ShownAsText):
     @public
     def write(self, path: Path) -> None:
         """Write a table (.csv), the geometries (.xyz), everything (.json) or the curve (.png, .svg, .pdf)."""
-        writers = {".csv": self._csv, ".xyz": self._xyz}
-        if path.suffix in ENDINGS:
+        require_ending(path, *FORMATS, exactly=True)
+        if path.suffix.lower() in ENDINGS:
             self.plot(path)
-        elif path.suffix == ".json":
+        elif path.suffix.lower() == ".json":
             self.save(path)
-        elif path.suffix in writers:
-            write_text(path, writers[path.suffix]())
         else:
-            check_ending(path)
+            write_text(path, self._csv() if path.suffix.lower() == ".csv" else self._xyz())
 
     def _csv(self):
         rows = zip(self.values, self.energies, self.relative, self.converged, strict=True)
@@ -178,13 +177,6 @@ def point_of(piece, n_atoms) -> tuple[float, float, bool, np.ndarray]:
     if x.shape != (n_atoms, 3) or not math.isfinite(value := float(piece["value"])) or not np.isfinite(x).all():
         raise ValueError("a point")
     return value, energy, bool(piece["converged"]), x
-
-
-def check_ending(path: Path) -> None:
-    """InputError where a scan is not written under such a name."""
-    known = [".csv", ".xyz", ".json", *ENDINGS]
-    if path.suffix not in known:
-        raise InputError(f"cannot tell the format of {str(path)!r}: {', '.join(known)} expected.")
 
 
 @public
