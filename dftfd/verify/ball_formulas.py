@@ -221,7 +221,7 @@ class OnBalls(BallArithmetic):
         return Scaled(self._none, self._unary(op, self.plain(x)), all_known(x.known, known))
 
     def _general_power(self, x: Scaled, y: Scaled) -> Scaled:
-        exponent = y.series.a[0].v
+        exponent, x = y.series.a[0].v, self.where_defined(x, y)
         if self._is_zero(y.series):  # u^(v - v)
             return self.power(x, Fraction(0))
         if not y.series.depends and not any(y.powers) and exponent.is_exact():
@@ -254,9 +254,9 @@ class OnBalls(BallArithmetic):
             return [[a] for a in args]
         name = package_function(code.eqn)
         if name == "_cube_root":
-            return [[self.power(a, Fraction(1, 3)) for a in args]]
+            return [[self.power(a, Fraction(1, 3)) for a in code.entries(args, self.constant)]]
         if name == "lambert_w":
-            return [[self._function("lambert_w", a) for a in args]]
+            return [[self._function("lambert_w", a) for a in code.entries(args, self.constant)]]
         if not code.has_rule:
             raise UnsupportedError(f"the recheck knows no operation {code.name!r}: it cannot be made.")
         flat = iter(evaluate(code.program, self, args))
@@ -351,7 +351,7 @@ class OnPoint(OnBalls):
         raise Unsettled
 
     def _general_power(self, x: Scaled, y: Scaled) -> Scaled:
-        e = y.series[0]
+        e, x = y.series[0], self.where_defined(x, y)
         if not e.is_exact() or any(c != 0 for c in y.series.coeffs()[1:]):
             return self._function("exp", self.mul(y, self._function("log", x)))
         man, two = e.man_exp()

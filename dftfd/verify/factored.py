@@ -120,7 +120,7 @@ class OnDomains:
             return [[a] for a in args]
         name = package_function(code.eqn)
         if name:  # of each entry of an array
-            return [[self._known(name, a) for a in args]]
+            return [[self._known(name, a) for a in code.entries(args, self.constant)]]
         if not code.has_rule:
             raise NotInAlgebra(f"no enclosure of {code.name!r} is known: nothing can be proved of this formula.")
         flat = iter(evaluate(code.program, self, args))

@@ -27,6 +27,7 @@ from dftfd.runtime.version import VERSION
 from dftfd.runtime.written_numbers import as_real
 from dftfd.verify.extended import DIGITS, STEP, ExtendedEnergy
 from dftfd.verify.inequality import (
+    FACE,
     PROVED,
     UNDECIDED,
     VIOLATED,
@@ -50,7 +51,7 @@ SAMPLE = 4096
 _KIND = "dftfd proof"
 _TEXTS = ("functional", "condition", "statement", "value", "fingerprint", "version")
 _OF_PROCESS = ("inequality", "origin")  # are not in a file
-_LARGEST = 10**9  # bytes of a certificate and of the tree in it: ten for each box that may be asked for
+_LARGEST = 10**8  # bytes of a certificate and of the tree in it: fifty for each box that is looked at by default
 
 
 class Rechecked(tuple):
@@ -131,7 +132,12 @@ class Proof(ShownAsText):
         return f"  {self.outcome}: {self.statement}, {on}"
 
     def save(self, path: Annotated[Path, a_path]) -> None:
-        """Write the certificate as JSON; `load_proof` reads it. FileError where the file cannot be written."""
+        """Write the certificate as JSON; `load_proof` reads it. FileError where the file cannot be written, InputError
+        for one that is too large to be read."""
+        if 2 * len(self.tree) > _LARGEST:
+            raise InputError(
+                f"the tree has {len(self.tree)} nodes, a file holds {_LARGEST // 2}: prove parts of the domain."
+            )
         names = [f.name for f in fields(self) if f.name not in ("tree", *_OF_PROCESS)]
         entries = {name: getattr(self, name) for name in names}
         packed = base64.b64encode(zlib.compress(np.asarray(self.tree, dtype="<i2").tobytes(), 9)).decode()
@@ -212,19 +218,30 @@ def load_proof(path: Path) -> Proof:
         entries = parse_json(content)
         if entries.pop("kind") != _KIND or entries.keys() & set(_OF_PROCESS):
             raise ValueError
-        tree = np.frombuffer(_inflated(base64.b64decode(entries.pop("tree"), validate=True)), dtype="<i2")
+        tree = _tree(base64.b64decode(entries.pop("tree"), validate=True))
         pairs = lambda d: {str(k): (float(a), float(b)) for k, (a, b) in d.items()}
         at = lambda d: None if d is None else {str(k): float(x) for k, x in d.items()}
         entries["domain"], entries["region"] = pairs(entries["domain"]), pairs(entries["region"])
         entries["point"], entries["undefined_at"] = at(entries["point"]), at(entries["undefined_at"])
         entries["seconds"], entries["fraction"] = float(entries["seconds"]), float(entries["fraction"])
         entries["open_boxes"] = tuple(tuple(map(tuple, box)) for box in entries["open_boxes"])
-        proof = Proof(**entries, tree=tuple(tree.tolist()))
+        proof = Proof(**entries, tree=tree)
         fits = proof.outcome in ("proved", "violated", "undecided")
         fits &= all(isinstance(getattr(proof, name), str) for name in _TEXTS)
-        return accepted(fits and not (proof.proved and proof.boxes != proof.tree.count(PROVED)), proof)
+        fits &= proof.proved == bool(tree) and not (proof.proved and proof.boxes != tree.count(PROVED))
+        return accepted(fits, proof)
     except Exception as error:
         raise DamagedFileError(f"{str(path)!r} is not a proof that dftfd saved.") from error
+
+
+def _tree(content: bytes) -> tuple[int, ...]:
+    """Kinds of the nodes of a tree whose leaves are all proved; of a small file, that may stand for many nodes, those
+    of nothing else are not kept."""
+    kinds = np.frombuffer(_inflated(content), dtype="<i2")
+    is_cut, is_leaf = (kinds >= 0) & (kinds < PROVED), kinds == PROVED
+    pending = 1 + np.cumsum(is_cut.astype(np.int8) - is_leaf.astype(np.int8), dtype=np.int32)
+    complete = not kinds.size or (pending[-1] == 0 and (pending[:-1] > 0).all())
+    return tuple(accepted(complete and (is_cut | is_leaf | (kinds >= FACE)).all(), kinds).tolist())
 
 
 def _inflated(content: bytes) -> bytes:
@@ -465,7 +482,7 @@ def left_side_in_digits(functional: Functional, terms: dict, constant: float, po
     """
     n_spin = 2 if "zeta" in point else 1
     parts = {part[0]: part_of(functional, part[0]) for part, _ in terms}
-    energies = {kind: ExtendedEnergy(f, n_spin, scalar_form(f, n_spin)) for kind, f in parts.items()}
+    energies = {kind: ExtendedEnergy(f, n_spin, scalar_form(f, n_spin, fold=False)) for kind, f in parts.items()}
     with mpmath.workdps(DIGITS):
         total = mpmath.mpf(constant)
         for (part, order), coefficient in terms.items():

@@ -21,7 +21,7 @@ FAR = 100.0
 @dataclass(frozen=True, eq=False)
 class Energy:
     """A functional's energy per volume as the formula is when this is made.   program: that of kernels of one spin or
-    two, simplified.   written: that of the formula as it was written.
+    two, simplified, without their rounding of numbers.   written: that of the formula as it was written.
     """
 
     program: ScalarProgram
@@ -29,7 +29,7 @@ class Energy:
 
     @staticmethod
     def of(functional: Functional, n_spin: int) -> "Energy":
-        return Energy(scalar_form(functional, n_spin), written_form(functional))
+        return Energy(scalar_form(functional, n_spin, fold=False), written_form(functional))
 
 
 @dataclass(frozen=True, eq=False)

@@ -166,10 +166,11 @@ def written_ingredients(functional: Functional) -> tuple[str, ...]:
     return tuple(name for name, inputs in places.items() if program.depends_on(inputs))
 
 
-def scalar_form(functional: Functional, n_spin: int = 2, count: int = 0, with_numbers=None):
+def scalar_form(functional: Functional, n_spin: int = 2, count: int = 0, with_numbers=None, fold: bool = True):
     """Program of the energy per volume [hartree bohr^-3] with inputs VARIABLES[n_spin], then `count` numbers.
 
     with_numbers: makes the functional of these numbers, parameters for instance; None: it is the given one.
+    fold: whether numbers of the formula are joined, as in kernels, where float64 rounds them.
     Raises UnsupportedError for energies that are no functions of them.
     """
 
@@ -189,7 +190,7 @@ def scalar_form(functional: Functional, n_spin: int = 2, count: int = 0, with_nu
         lowered = lowered_form(with_numbers(numbers)) if numbers else given
         return lowered({"rho": [rho, gradient, hessian], "tau": [tau]}, r)
 
-    program = point_program(code, *_SPECS, *[jax.ShapeDtypeStruct((), np.float64)] * count)
+    program = point_program(code, *_SPECS, *[jax.ShapeDtypeStruct((), np.float64)] * count, fold=fold)
     if program.depends_on({28, 29, 30}):
         raise UnsupportedError(f"functional {functional.name!r} depends on the position r, not on the density alone.")
     pairs, axes = list(itertools.product(range(2), range(3))), range(3)
@@ -201,14 +202,15 @@ def scalar_form(functional: Functional, n_spin: int = 2, count: int = 0, with_nu
             matrices={8 + 9 * s + 3 * i + j: (s, i, j) for (s, i), j in itertools.product(pairs, axes)},
             products={(0, 0): 2, (0, 1): 3, (1, 1): 4},
             traces={0: 5, 1: 6},
+            fold=fold,
         )
     except UnsupportedError as error:
         raise UnsupportedError(f"functional {functional.name!r}: {error}") from error
-    return program if n_spin == 2 else of_equal_spins(program)
+    return program if n_spin == 2 else of_equal_spins(program, fold)
 
 
 def in_scalar_products(
-    program: ScalarProgram, plain: dict, vectors: dict, matrices: dict, products: dict, traces: dict
+    program: ScalarProgram, plain: dict, vectors: dict, matrices: dict, products: dict, traces: dict, fold: bool = True
 ):
     """The program in terms of scalar products and traces; UnsupportedError if it takes anything else of the vectors.
 
@@ -216,7 +218,7 @@ def in_scalar_products(
     vectors: {old input: (vector, axis)}.   products: {(vector, vector), ascending: new input}.
     matrices: {old input: (matrix, axis, axis)}.   traces: {matrix: new input}.
     """
-    forms = Quadratics(vectors, matrices, products, traces)
+    forms = Quadratics(vectors, matrices, products, traces, fold)
     outputs = evaluate(program, forms, [forms.input(k, plain) for k in range(program.n_inputs)])
     numbers = tuple(map(forms.value, outputs))
     count = 1 + max([*plain.values(), *products.values(), *traces.values()])
@@ -226,8 +228,8 @@ def in_scalar_products(
 class Quadratics:
     """Scalars are forms, dicts: sorted tuple of old inputs -> number of the coefficient's node in `build`."""
 
-    def __init__(self, vectors, matrices, products, traces):
-        self.build = Nodes(POINT)
+    def __init__(self, vectors, matrices, products, traces, fold: bool = True):
+        self.build = Nodes(POINT, fold)
         self.vectors, self.matrices, self.products, self.traces = vectors, matrices, products, traces
 
     def input(self, k: int, plain: dict):

@@ -27,11 +27,11 @@ from dftfd.errors import UnsupportedError
 class OnNodes(Reader):
     """Scalars are numbers of nodes; results of an equation that was kept whole are arrays of them.
 
-    inputs: nodes of the new program's inputs.   inline, keep: as in `point_program`.
+    inputs: nodes of the new program's inputs.   inline, keep, fold: as in `point_program`.
     """
 
-    def __init__(self, n_inputs: int, inline: bool = False, keep=frozenset()):
-        super().__init__(POINT, kept_whole(inline), keep=keep)
+    def __init__(self, n_inputs: int, inline: bool = False, keep=frozenset(), fold: bool = True):
+        super().__init__(POINT, kept_whole(inline), keep=keep, fold=fold)
         self.inputs = [self.intern(Node("input", value=k)) for k in range(n_inputs)]
 
     def program(self, outputs) -> ScalarProgram:
@@ -47,7 +47,7 @@ class OnNodes(Reader):
         if node.op == "call":
             with jax.ensure_compile_time_eval():
                 return self._equation(node.code.eqn, self._operands(node.code, args))
-        if all(self.nodes[a].op == "const" for a in args):
+        if (self.fold or not node.real) and all(self.nodes[a].op == "const" for a in args):
             return self.constant(self._carried_out(node, [self.nodes[a].value for a in args]))
         if node.op == "look up":
             return self.intern(replace(node, args=tuple(args)))
@@ -103,10 +103,10 @@ def with_all_derivatives(program: ScalarProgram, n: int, inline: bool, keep=froz
     return new.program([*new.outputs(), *derivatives])
 
 
-def of_equal_spins(program: ScalarProgram) -> ScalarProgram:
+def of_equal_spins(program: ScalarProgram, fold: bool = True) -> ScalarProgram:
     """Program of (rho, sigma, lapl, tau) of the total density, and of what else it takes; what spin symmetry makes zero
     is gone."""
-    new = OnNodes(program.n_inputs - 5)
+    new = OnNodes(program.n_inputs - 5, fold=fold)
     rho, sigma, lapl, tau, *others = new.inputs
     n, s, l, t = (new.product(new.number(a), x) for a, x in ((0.5, rho), (0.25, sigma), (0.5, lapl), (0.5, tau)))
     return new.program(evaluate(program, new, [n, n, s, s, s, l, l, t, t, *others]))

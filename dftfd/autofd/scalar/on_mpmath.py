@@ -48,7 +48,8 @@ FUNCTIONS = {
 
 
 class OnMpmath(Objects):
-    """Scalars are mpmath numbers, integers and truth values.
+    """Scalars are mpmath numbers, integers and truth values. What has no real value is NaN, as in float64: a branch of
+    a choice that is not taken need not have one.
 
     exact: by name, functions with derivative rules as (count of results, *operands) -> list of results; others are
     followed through their program.
@@ -69,6 +70,13 @@ class OnMpmath(Objects):
             return None
         operands = [x if isinstance(x, mpmath.mpf | int) else mpmath.mpf(float(x)) for x in code.numbers(args)]
         return [[result] for result in self.exact[code.name](len(code.eqn.outvars), *operands)]
+
+    def apply(self, node, args):
+        try:
+            value = super().apply(node, args)
+        except (ZeroDivisionError, ValueError):  # at a pole
+            return mpmath.nan
+        return mpmath.nan if isinstance(value, mpmath.mpc) else value
 
     def choose(self, condition, cases):
         return cases[int(condition)]

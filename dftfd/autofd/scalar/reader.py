@@ -38,12 +38,13 @@ def scalar_program(code, *specs, rules: dict = ENTRIES) -> ScalarProgram:
     return _read(code, specs, Reader(rules, whole=None))
 
 
-def point_program(code, *specs, inline: bool = False, keep=frozenset()) -> ScalarProgram:
+def point_program(code, *specs, inline: bool = False, keep=frozenset(), fold: bool = True) -> ScalarProgram:
     """The same for pointwise code; what has no scalar form is kept whole.
 
     inline: functions with derivative rules are opened, too, for code that is final, but those with names in `keep`.
+    fold: see `Reader`.
     """
-    return _read(code, specs, Reader(POINT, kept_whole(inline), keep=keep))
+    return _read(code, specs, Reader(POINT, kept_whole(inline), keep=keep, fold=fold))
 
 
 def kept_whole(inline: bool) -> frozenset:
@@ -57,8 +58,8 @@ def symbolic_program(code, *specs) -> ScalarProgram:
 
 
 def written_program(code, *specs) -> ScalarProgram:
-    """The scalar program of code as it was written; what has no scalar form is kept whole."""
-    return _read(code, specs, Reader(NONE, vocabulary.LOOPS | frozenset(CUSTOM)))
+    """`exact_program`, but what has no scalar form is kept whole."""
+    return _read(code, specs, Reader(NONE, vocabulary.LOOPS | frozenset(CUSTOM), fold=False))
 
 
 def exact_program(code, *specs) -> ScalarProgram:
@@ -119,6 +120,10 @@ class Whole:
         given = self.tables | dict(zip(self.inputs, args, strict=True))
         return [v.val if isinstance(v, Literal) else given[v] for v in self.eqn.invars]
 
+    def entries(self, args, constant: Callable) -> list:
+        """The operands of a function of one array; constant(number) where that is a number of the equation."""
+        return args or [constant(np.float64(v.val)) for v in self.eqn.invars]
+
     @property
     def key(self):
         """Equal for equal equations; of its own where an equation has no exact key."""
@@ -177,8 +182,8 @@ class Reader(Nodes):
     """
 
     def __init__(self, rules, whole, straight: bool = False, keep=frozenset(), fold: bool = True):
-        super().__init__(rules)
-        self.straight, self.keep, self.fold = straight or whole is None, keep, fold
+        super().__init__(rules, fold)
+        self.straight, self.keep = straight or whole is None, keep
         self.whole = whole or frozenset()
 
     def constants(self, value):
@@ -195,9 +200,11 @@ class Reader(Nodes):
     def _equation(self, eqn, args) -> list[np.ndarray]:
         name = eqn.primitive.name
         tables, constant = any(isinstance(a, Table) for a in args), all(map(self._is_constant, args))
-        if name in CUSTOM and (constant or not (name in self.whole or function_name(eqn) in self.keep)):
+        opened = constant and self.fold or not (name in self.whole or function_name(eqn) in self.keep)
+        if name in CUSTOM and opened:
             return self.read(eqn.params[CUSTOM[name]], args)
-        folds = self.fold or all(v.aval.dtype != np.float64 for v in eqn.outvars)
+        rounds = args and name not in _MOVES and name not in vocabulary.LOOK_UPS | vocabulary.ALIASES
+        folds = self.fold or not rounds or all(v.aval.dtype != np.float64 for v in eqn.outvars)
         if constant and folds and (tables or name not in _MOVES):
             return self._folded(eqn, args)
         if name not in self.whole:

@@ -22,9 +22,11 @@ form, they are equal: a proof, while unequal forms prove nothing.
 
 import functools
 import math
+import operator
 import sys
 from collections import Counter
 from dataclasses import replace
+from fractions import Fraction
 
 import jax
 import numpy as np
@@ -33,10 +35,10 @@ from dftfd.autofd.scalar.program import Node, ScalarProgram, evaluate
 
 
 class Nodes:
-    """Nodes under construction, simplified by a set of rules."""
+    """Nodes under construction, simplified by a set of rules.   fold: whether numbers may be rounded as they meet."""
 
-    def __init__(self, rules: dict):
-        self.rules = rules
+    def __init__(self, rules: dict, fold: bool = True):
+        self.rules, self.fold = rules, fold
         self.nodes: list[Node] = []
         self._known: dict[tuple, int] = {}
 
@@ -75,6 +77,15 @@ class Nodes:
         node = self.nodes[i]
         return node.op == "const" and node.value == number
 
+    def joined(self, operation, *numbers) -> float | None:
+        """What an operation makes of numbers; None where that is rounded and may not be."""
+        with np.errstate(all="ignore"):
+            value = float(operation(*map(np.float64, numbers)))
+        finite = np.isfinite([value, *numbers]).all()
+        if self.fold or (finite and operation(*map(Fraction, numbers)) == Fraction(value)):
+            return value
+        return None
+
     def factor(self, i: int) -> tuple[float, int | None]:
         """(number, node or None): i is their product."""
         node = self.nodes[i]
@@ -96,10 +107,8 @@ def _quotient(n, args, params):
 
 def _reciprocal(n, i):
     node = n.nodes[i]
-    if node.op == "const":
-        with np.errstate(divide="ignore"):
-            return n.number(1.0 / node.value)
-    return n.plain("div", (n.number(1.0), i))
+    number = n.joined(operator.truediv, 1.0, node.value) if node.op == "const" else None
+    return n.plain("div", (n.number(1.0), i)) if number is None else n.number(number)
 
 
 def _natural_power(n, args, params):
@@ -162,10 +171,12 @@ def _selection(n, args, params):
         return branches[int(n.nodes[predicate].value)]
     factors = [n.factor(b) for b in branches]
     scale = next((a for a, x in factors if x is not None), 1.0)
-    ordinary = all(a == 0 or _is_ordinary(a / scale) for a, _ in factors)
-    if not ordinary or scale == 1 or sum(x is None for _, x in factors) != len(branches) - 1:
+    if scale in (0, 1) or sum(x is None for _, x in factors) != len(branches) - 1:
         return None
-    scaled = [n.number(a / scale) if x is None else x for a, x in factors]
+    numbers = [n.joined(operator.truediv, a, scale) for a, _ in factors]
+    if not all(a == 0 or _is_ordinary(c) for (a, _), c in zip(factors, numbers, strict=True)):
+        return None
+    scaled = [n.number(c) if x is None else x for (_, x), c in zip(factors, numbers, strict=True)]
     return n.product(n.number(scale), n.plain("select_n", (predicate, *scaled), params=params))
 
 
@@ -175,15 +186,19 @@ def _collected_product(n, args, params):
     (a, x), (b, y) = n.factor(i), n.factor(j)
     if a == 0 or b == 0:
         return n.number(0.0)
-    if not _is_ordinary(a * b):  # two numbers whose product overflows stay apart
+    number = n.joined(operator.mul, a, b)
+    if not _is_ordinary(number):  # two numbers whose product overflows stay apart
         return _product(n, args, params)
     rest = y if x is None else x if y is None else _product_of_variables(n, x, y)
     if rest is None:
-        return n.number(a * b)
+        return n.number(number)
     c, rest = n.factor(rest)
+    number = n.joined(operator.mul, number, c)
+    if number is None:
+        return _product(n, args, params)
     if rest is None:
-        return n.number(a * b * c)
-    return rest if a * b * c == 1 else _product(n, (n.number(a * b * c), rest), params)
+        return n.number(number)
+    return rest if number == 1 else _product(n, (n.number(number), rest), params)
 
 
 def _product_of_variables(n, i, j):
@@ -195,21 +210,23 @@ def _product_of_variables(n, i, j):
 
 def _collected_reciprocal(n, i):
     number, rest = n.factor(i)
-    if rest is None or number in (0.0, 1.0) or not _is_ordinary(1.0 / number):
+    over = None if rest is None or number in (0.0, 1.0) else n.joined(operator.truediv, 1.0, number)
+    if rest is None or not _is_ordinary(over):
         return _reciprocal(n, i)
-    return n.product(n.number(1.0 / number), _reciprocal(n, rest))
+    return n.product(n.number(over), _reciprocal(n, rest))
 
 
 def _collected_sum(n, args, params):
     a, b = (n.nodes[i] for i in args)
-    if a.op == "const" and b.op == "const":
-        return n.number(a.value + b.value)
+    number = n.joined(operator.add, a.value, b.value) if a.op == "const" and b.op == "const" else None
+    if number is not None:
+        return n.number(number)
     return n.product(n.number(2.0), args[0]) if args[0] == args[1] else _sum(n, args, params)
 
 
-def _is_ordinary(number: float) -> bool:
+def _is_ordinary(number: float | None) -> bool:
     """True for a number that is neither rounded to zero nor infinite."""
-    return sys.float_info.min <= abs(number) <= sys.float_info.max
+    return number is not None and sys.float_info.min <= abs(number) <= sys.float_info.max
 
 
 POINT = {
