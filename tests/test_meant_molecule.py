@@ -199,23 +199,6 @@ def test_columns_of_charges_that_add_up_to_an_ion_warn():
     assert molecule(text.format(-0.3, 0.3), "sto-3g").charge == 0
 
 
-@pytest.mark.parametrize("between", ["{0} 1 {1} 1 {2}", "{0} {1} 1 {2}", "{0} {3} {1} {3} {2}", "{0} {1} {3} {2}"])
-def test_columns_between_coordinates_are_refused(between):
-    """Flags and uncertainties: whole numbers, and numbers with points where only other columns make a molecule."""
-    sulfur_dioxide = [("S", 0.31, -0.22, 0.105), ("O", 1.12, 0.87, 0.58), ("O", -0.93, -0.41, 0.79)]
-    row = lambda name, *r: f"{name} " + between.format(*(f"{x:.4f}" for x in r), "0.0021")
-    with pytest.raises(InputError, match="'El x y z' expected"):
-        parse_geometry("3\n\n" + "\n".join(row(*atom) for atom in sulfur_dioxide))
-    behind = "3\n\n" + "\n".join(f"{a} {x} {y} {z} 0.0021 1 {x}" for a, x, y, z in sulfur_dioxide)
-    np.testing.assert_allclose(parse_geometry(behind).coordinates, [r for _, *r in sulfur_dioxide])
-
-
-def test_a_constant_column_before_coordinates_is_refused():
-    text = "3\n\nO {0} 0.0 0.0 0.117\nH {0} 0.0 0.757 -0.469\nH {0} 0.0 -0.757 -0.469\n"
-    with pytest.raises(InputError, match="column 2"):
-        molecule(text.format("1.0"), "sto-3g")
-
-
 def test_a_name_and_a_table_that_contradict_the_file_warn(tmp_path):
     """And a row that gives the spin alone leaves the file's charge."""
     path = tmp_path / "o2.xyz"

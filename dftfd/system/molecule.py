@@ -24,6 +24,7 @@ from dftfd.runtime.arguments import Kind, array, choice, public, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.system.basis import basis_remarks, core_remarks, diffuse_remarks, require_core, resolve_basis, resolve_ecp
+from dftfd.system.columns import told_of_sums
 from dftfd.system.comment_line import said_behind
 from dftfd.system.geometry import (
     Geometry,
@@ -31,7 +32,6 @@ from dftfd.system.geometry import (
     parse_atom_list,
     parse_geometry,
     read_geometry_file,
-    told_of_sums,
 )
 from dftfd.system.molfile import warn_of_isotopes
 from dftfd.system.smiles import atoms_of_smiles, is_smiles
