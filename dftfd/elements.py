@@ -19,6 +19,7 @@ ATOMIC_NUMBERS = {symbol: number for number, symbol in enumerate(SYMBOLS, start=
 _LABEL = re.compile(
     r"(?P<ghost>(?:ghost[-:_]?|(?:x|bq)[-:_]))?(?P<symbol>[a-z]+)(?P<suffix>(?:[0-9@^_][a-z0-9@^_]*)?)", re.I | re.ASCII
 )
+_IN_SUFFIX = re.compile(r"ghost|(?<![a-z])(?:gh|bq|dummy|du|virtual)(?![a-z])", re.I)
 _GHOST_HELP = "Ghost atoms name their element: 'ghost-O', 'X-O' or 'Bq-O'"
 
 
@@ -63,6 +64,10 @@ def parse_atom_name(name, where: str) -> AtomName:
     if symbol not in ATOMIC_NUMBERS:
         hint = _GHOST_HELP if symbol in ("X", "Bq", "Ghost") else f"did you mean {', '.join(closest_symbols(symbol))}?"
         raise InputError(f"unknown element {shown(name)} ({where}); {hint}")
+    if odd := _IN_SUFFIX.search(match["suffix"]):
+        raise InputError(
+            f"{where}: {shown(name)} has {odd[0]!r} behind the element, where labels stand. {_GHOST_HELP}."
+        )
     ghost = match["ghost"] is not None
     return AtomName(symbol, ghost, ("ghost-" if ghost else "") + symbol + match["suffix"], name)
 

@@ -75,7 +75,7 @@ def test_columns_among_coordinates_make_no_other_molecule(every):
 def test_columns_behind_coordinates_are_left_out(form):
     """Charges, forces and velocities behind x, y, z of S22's first complexes, also in the coordinates' own form."""
     rng = np.random.default_rng(1)
-    for species in itertools.islice(read_set("s22").species.values(), 12):
+    for species in itertools.islice(read_set("s22").species.values(), 6):
         found = parse_geometry(species.atoms)
         n, r = len(found.names), found.coordinates
         for further in ([0.4], [0.02] * 3, [0.3, 0.02, 0.02, 0.02], [0.02] * 3 + [0.001] * 3):
@@ -109,3 +109,17 @@ def test_a_constant_column_before_coordinates_is_refused():
     text = "3\n\nO {0} 0.0 0.0 0.117\nH {0} 0.0 0.757 -0.469\nH {0} 0.0 -0.757 -0.469\n"
     with pytest.raises(InputError, match="column 2"):
         molecule(text.format("1.0"), "sto-3g")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "O 0 0 0 0.0 0.0 0.0\nH 1 0 0 0.96 0.0 0.0\nH 1 2 0 0.96 104.5 0.0",  # ORCA's internal coordinates
+        "O 0 0 0 0 0 0\nH 1 0 0 0.96 0 0\nH 1 2 0 0.96 104.5 0",
+        "1 8 0 0.0 0.0 0.117\n2 1 0 0.0 0.757 -0.469\n3 1 0 0.0 -0.757 -0.469",  # Gaussian's table of an output
+    ],
+)
+def test_references_and_numbers_of_atoms_are_no_coordinates(rows):
+    """Whole numbers before numbers with points put the hydrogens of water at (1, 0, 0) and (1, 2, 0)."""
+    with pytest.raises(InputError, match="'El x y z' expected, coordinates with points"):
+        parse_geometry(f"3\n\n{rows}\n")

@@ -66,6 +66,7 @@ def test_numbers_are_read_to_the_last_bit(rng):
         ("ghostH", "H", True, "ghost-H"),
         ("X-He", "He", True, "ghost-He"),
         ("bq_N", "N", True, "ghost-N"),
+        ("C_bqx", "C", False, "C_bqx"),
         ("Xe", "Xe", False, "Xe"),
     ],
 )
@@ -81,6 +82,8 @@ def test_atom_names(written, symbol, ghost, label):
         ("Xx", r"unknown element 'Xx' \(atom 1\); did you mean Xe"),
         ("cll", "did you mean Cl"),
         ("X", "Ghost atoms name their element"),
+        ("O_ghost", "'ghost' behind the element, where labels stand. Ghost atoms name their element: 'ghost-O'"),
+        ("H1@bq", "'bq' behind the element"),
         ("ghost", "Ghost atoms name their element"),
         ("0", "atomic number '0' is outside 1 to 118"),
         (119, "outside 1 to 118"),
@@ -180,6 +183,23 @@ def test_unreadable_files(tmp_path, monkeypatch):
     large.write_bytes(b"\n" * (2**20 + 1))
     with pytest.raises(FileError, match="larger than 1 MiB"):
         read_geometry_file(large)
+
+
+def test_files_cut_within_a_number_are_refused(tmp_path):
+    """Also in trajectories, and in all of a batch. A file that is whole ends with a newline or as many decimals."""
+    path, rows = (
+        tmp_path / "cut.xyz",
+        "\n".join("H {:.4f} {:.4f} {:.4f}".format(*r) for r in [(0, 0, 1), (0.5, -0.25, 2)]),
+    )
+    whole = f"2\n\n{rows}\n2\n\n{rows}"
+    for cut in range(1, 6):
+        path.write_text(whole[:-cut])
+        for name in (f"{path}@0", path):
+            with pytest.raises(InputError, match="may have been cut off" if name != path else "cut off|announces"):
+                read_geometry_file(name)
+    for text in (whole, whole + "\n", whole[:-3] + "\n", whole.replace("0.5000", "0.5")[:-2]):
+        path.write_text(text)
+        assert len(read_geometry_file(f"{path}@1").names) == 2
 
 
 def test_atom_lists():

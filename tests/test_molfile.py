@@ -71,6 +71,7 @@ def test_records_of_an_sd_file(tmp_path):
         (record(HYDROXIDE, "m  chg  1   1  -1\n"), "before 'M END' expected"),
         (record(HYDROXIDE, "M  CH G  1   1  -1\n"), "before 'M END' expected"),
         (record(HYDROXIDE) + "M  CHG  1   1  -1\n", "before 'M END' expected"),
+        (record(HYDROXIDE).removesuffix("M  END\n"), "no line 'M END', before which charges stand"),
     ],
 )
 def test_what_is_refused(tmp_path, text, match):

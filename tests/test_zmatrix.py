@@ -59,6 +59,8 @@ def test_a_molecule_from_a_z_matrix():
         ("O; H 1 0.96; H 1 0.96 2 1e400", "'1e400' is too large"),
         ("O; H 1 0.96; H 1 0.96 2 a; a = 1e400", "'a' is too large"),
         ("O; H 1 0; H 1 1 2 90", "its distance is 0; a positive number expected"),
+        ("C; O 1 1.2; H 1 1.1 2 2.1; H 1 1.1 2 2.1 3 3.1416", "its angle is 2.1; degrees expected"),  # radians
+        ("O; H 1 104.5; H 1 0.96 2 0.96", "its angle is 0.96; degrees expected"),
     ],
 )
 def test_what_is_no_z_matrix(text, match):

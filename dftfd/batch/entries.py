@@ -32,7 +32,7 @@ from dftfd.results.result import SCFResult
 from dftfd.runtime.documents import refusing_damage
 from dftfd.runtime.progress import as_progress
 from dftfd.scf.orbitals import occupied_orbitals
-from dftfd.system.geometry import electrons_of, frame_of, is_coordinate_text, read_text, split_frames
+from dftfd.system.geometry import electrons_of, frame_of, is_coordinate_text, read_geometries, read_text, split_frames
 from dftfd.system.molecule import Molecule, molecule
 from dftfd.system.smiles import is_smiles
 from dftfd.tasks.optimization import optimize
@@ -113,7 +113,7 @@ def _sources(item) -> Iterator[tuple[str, object]]:
                     f"{path!r} is taken for a QCSchema document, which has a calculation of its own; molecules of a "
                     "batch share their options. Run it alone."
                 )
-            frames = split_frames(read_text(path))
+            frames = split_frames(read_geometries(path))
             yield from ((f"{path}:{k}", text) for k, text in enumerate(frames, 1)) if frames[1:] else [(path, path)]
     else:
         yield _name(item), item

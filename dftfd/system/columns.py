@@ -75,7 +75,8 @@ def check_further_columns(comment: str, rows: list[list[str]], source: str) -> N
 
     The first of them is a whole number in all lines before three columns with points, or one and the same before
     numbers with points, or any but zero in all of them, or counts the lines, or is the element's atomic number or mass;
-    or y or z is whole, as MOPAC's flags are, beside three columns with points; or see `_other_coordinates`.
+    or y or z is whole, as MOPAC's flags are, beside three columns with points; or x, y, z are whole before columns with
+    points, as the references of a Z-matrix; or see `_other_coordinates`.
     A comment that tells the columns is believed.
     Where lines have different numbers of columns, one may have a blank or a comma within a number.
     """
@@ -92,12 +93,15 @@ def check_further_columns(comment: str, rows: list[list[str]], source: str) -> N
         return
     columns = [list(column) for column in zip(*rows, strict=False)]
     pointed = [all(word.count(".") == 1 and real(word) is not None for word in column) for column in columns]
-    has_points = any("." in word for column in columns[2:5] for word in column)
+    has_points, has_more = (any("." in word for c in some for word in c) for some in (columns[2:5], columns[4:]))
     is_pointed, is_constant = pointed[2:5] == [True] * 3, len(set(columns[1])) == 1 < len(rows)
-    is_whole = not any(set(".eEdD") & set(word) for word in columns[1])
+    whole_ones = [k for k in (1, 2, 3) if not any(set(".eEdD") & set(word) for word in columns[k])]
+    is_whole = 1 in whole_ones
     is_code = (is_pointed or (is_constant and has_points)) if is_whole else is_pointed and is_constant
     is_code &= is_whole or bool(real(columns[1][0]))  # a plane x = 0 is written with points, too
-    flags = [k for k in (2, 3) if not any("." in word for word in columns[k]) and pointed[1] and sum(pointed) > 2]
+    counting = [k for k in whole_ones if any(map(real, columns[k]))]
+    flags = [k for k in whole_ones if k > 1 and pointed[1] and sum(pointed) > 2]
+    flags = flags or (counting if sum(pointed) > 2 or (len(whole_ones) == 3 and has_more) else [])
     numbers = [ATOMIC_NUMBERS[parse_atom_name(word, "atom").symbol] for word in columns[0]]
     is_number = [real(word) for word in columns[1]] == numbers
     masses = average_masses(numbers)
@@ -106,7 +110,7 @@ def check_further_columns(comment: str, rows: list[list[str]], source: str) -> N
     if is_code or flags or is_number or is_index or is_mass:
         raise InputError(
             f"{source}: column {flags[0] + 1 if flags else 2} of the lines of atoms, {shown(' '.join(rows[0]))}, holds "
-            "atomic numbers, masses, charges, codes or flags; 'El x y z' expected, coordinates with points."
+            "atomic numbers, masses, charges, references, codes or flags; 'El x y z' expected, coordinates with points."
         )
     if other := _other_coordinates(numbers, columns[1:]):
         raise InputError(

@@ -147,9 +147,9 @@ def read_geometry_file(path) -> Geometry:
         return replace(found, mentions={k: v for k, v in found.mentions.items() if k not in said}, **said)
     chosen = frame_of(str(path))
     if chosen is None:
-        return parse_geometry(read_text(path), source=f"file {str(path)!r}")
+        return parse_geometry(read_geometries(path), source=f"file {str(path)!r}")
     file, number = chosen
-    frames = split_frames(read_text(file))
+    frames = split_frames(read_geometries(file))
     if not -len(frames) <= number < len(frames):
         raise InputError(
             f"file {file!r} has {len(frames)} frames, @0 to @{len(frames) - 1} or @-1 for the last; there is no "
@@ -181,6 +181,28 @@ def electrons_of(path: str) -> tuple[str, dict[str, Any]] | None:
         if found["spin"] < 0:
             raise InputError(f"{shown(path)}: multiplicity 0 does not exist; it is the unpaired electrons plus one.")
     return match["file"], found
+
+
+def read_geometries(path) -> str:
+    """The text of a file of one or several geometries; InputError where it seems to end within a number.
+
+    It ends without a newline then, and its last coordinate has fewer decimals than all others, which have as many.
+    """
+    text = read_text(path)
+    rows = [separated(line) for line in text.splitlines()[-50:] if _is_atom(line)]
+    if (
+        text[-1:] not in "\r\n"
+        and len(rows) > 1
+        and (last := rows[-1]) == separated(text.splitlines()[-1])
+        and len(last) == 4
+    ):
+        *others, cut = (len(word.partition(".")[2]) for row in rows for word in row[1:4])
+        if len(set(others)) == 1 and cut < others[0]:
+            raise InputError(
+                f"file {shown(str(path))} ends with {shown(last[3])}, {cut} decimals where all other coordinates have "
+                f"{others[0]}: it may have been cut off; complete it, or end the line where it is whole."
+            )
+    return text
 
 
 def split_frames(text: str) -> list[str]:
@@ -515,6 +537,8 @@ def _from_neighbours(near, numbers, where):
         raise InputError(f"{where}: its distance is {distance:g}; a positive number expected.")
     if len(near) == 1:
         return (a + [0.0, 0.0, distance]).tolist()
+    if 0 < abs(numbers[1]) < 2 * math.pi:
+        raise InputError(f"{where}: its angle is {numbers[1]:g}; degrees expected, and no angle of atoms is so small.")
     angle = math.radians(numbers[1])
     along = np.array(near[1]) - a
     along /= np.linalg.norm(along)

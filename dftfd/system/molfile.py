@@ -51,7 +51,9 @@ def atoms_of(lines, source: str) -> tuple[list[tuple[str, list[float]]], int, in
         atoms.append((line[31:34].strip(), position))
         codes.append(whole(line[36:39].strip()) or 0)
     tail = list(itertools.takewhile(lambda line: not line.startswith(">"), lines[4 + int(count) :]))
-    end = next((k for k, line in enumerate(tail) if line.split() == ["M", "END"]), len(tail))
+    end = next((k for k, line in enumerate(tail) if line.split() == ["M", "END"]), None)
+    if end is None:
+        raise InputError(f"{source} has no line 'M  END', before which charges stand: it may have been cut off.")
     for line in filter(_ALMOST.match, tail):
         if line.split()[:2] not in (["M", "CHG"], ["M", "RAD"]) or line in tail[end:]:
             raise InputError(f"{source}: {shown(line)} is not read; 'M  CHG  1   1  -1' before 'M  END' expected.")
