@@ -126,8 +126,9 @@ _VALENCES = {1: (1, 1), 5: (3, 3), 6: (4, 4), 7: (3, 4), 8: (2, 2), 9: (1, 1), 1
 """Fewest and most bonds of an atom that is no metal, by atomic number."""
 
 _MOST_COLUMNS, _MOST_ATOMS, _NEAREST = 7, 1000, 8
-_GOOD, _FAIR, _CLEAR = 0.5, 0.8, 0.2
-"""Largest `_strain` of what may be meant as a molecule, and of what may be one; and a difference that tells."""
+_FAIR, _CLEAR = 0.8, 0.1
+"""Largest `_strain` of what may be a molecule, or a third of the first three's if that is more; and a difference of it
+that tells."""
 _APART, _EQUAL = 0.05, 3e-4
 """Distances that differ by more are of two molecules, bonds that differ by less are equal by symmetry [angstrom]."""
 
@@ -168,8 +169,8 @@ def _other_coordinates(numbers: list[int], columns: list[list[str]]) -> tuple[in
     for chosen in (chosen for chosen in others if are_alike(chosen) is not False):
         other, n_other, of_other = _strain(numbers, values, chosen)
         is_less = other < strain - _CLEAR and not (strain < _FAIR and n_other < n_equal)
-        is_equal = strain < _FAIR and n_other > n_equal == 0 and other < strain + _CLEAR
-        if other < _GOOD and (is_less or is_equal) and np.abs(of_other - distances).max() > _APART:
+        is_equal = strain < _FAIR and n_other > n_equal == 0 and other < strain + 2 * _CLEAR
+        if other < max(_FAIR, strain / 3) and (is_less or is_equal) and np.abs(of_other - distances).max() > _APART:
             return chosen
     return None
 
