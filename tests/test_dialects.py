@@ -179,7 +179,7 @@ def test_decimal_commas_of_the_finding():
         ("H 0 0 0; D 0 0 0.74", "atom 2.*write H, and give the mass to vibrations"),
         ("2\n\nO 8.0 0.0 0.0 0.1\nH 1.0 0.0 0.0 1.1\n", "column 2 .* atomic numbers|column 2 .* atomic"),
         ("2\n\nO 0 0.0 0.0 0.1\nH 0 0.0 0.0 1.1\n", "column 2"),
-        ("2\n\nO -0.40 0.000 0.000 0.117\nH 0.40 0.000 0.757 0.469\n", "column 2 .* charges"),
+        ("2\n\nO -0.40 0.000 0.000 0.117\nH 0.40 0.000 0.757 0.469\n", "columns 3, 4, 5 instead"),
         ("2\n\nCl 0 0 0 0 1.25\nF 0 0 1.5 0.75 2.25\n", "column 2"),  # or a column of zeros before x, y, z
         ("2\n\nO 0.0 1 0.0 1 0.1 1\nH 0.0 1 0.0 1 1.1 1\n", "column 3"),
         ("O; H 1 r; r=0.9; r=1.1", "two values"),

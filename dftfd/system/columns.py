@@ -148,14 +148,14 @@ def _other_coordinates(numbers: list[int], columns: list[list[str]]) -> tuple[in
         return None
     are_few = 2 < len(numbers) <= _MOST_ATOMS  # of two, numbers of any meaning may be the distance
     zero = {k for k in first if not any(values[k])}
-    decimals = [
-        {len(word.partition(".")[2]) for word, x in zip(column, of_column, strict=True) if x}
-        for column, of_column in zip(columns, values, strict=False)
-    ]
+    decimals = []
+    for column, of_column in zip(columns, values, strict=False):
+        words = [word for word, x in zip(column, of_column, strict=True) if x or "." in word]
+        decimals.append({len(word.partition(".")[2]) for word in words} | ({-1} if len(words) < 2 else set()))
 
     def are_alike(chosen):
-        """Whether numbers but zero have one number of decimals; None where that varies within a column."""
-        found = [decimals[k] for k in chosen if decimals[k]]
+        """Whether numbers have one number of decimals, planes x = 0 left out; None where it varies within a column."""
+        found = [decimals[k] for k in chosen if any(values[k])]
         return None if any(len(several) > 1 for several in found) else len(set().union(*found)) == 1
 
     others = [chosen for chosen in itertools.combinations(usable, 3) if zero <= {*chosen} and chosen != first]
