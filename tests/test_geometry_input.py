@@ -378,7 +378,7 @@ def test_words_cut_short_are_refused(comment):
 
 def test_a_number_of_the_atom_is_no_coordinate():
     """Also before coordinates that are written without points; points make it one."""
-    with pytest.raises(InputError, match="holds atomic numbers, masses, charges, codes or flags"):
+    with pytest.raises(InputError, match="holds atomic numbers, masses, charges, references, codes or flags"):
         parse_geometry("2\n\nCl 1 0 0 0 1.25\nF 2 0 1.5 0.75 2.25\n")
     assert parse_geometry("2\n\nH 1.0 0 0 0 1\nH 2.0 0 0 0 2\n").coordinates[1, 0] == 2
     with pytest.raises(InputError, match="holds atomic numbers, masses"):
