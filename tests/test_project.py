@@ -57,7 +57,7 @@ IMPORTERS = {
 IMPORT_LATE = {
     "cli": "`dftfd --help` and a misspelt option answer before JAX and PySCF are loaded",
     "__init__": "`import dftfd` loads public names at first use",
-    "dftfd.system.geometry": "options of the command line know its readers, which ask PySCF for masses",
+    "dftfd.system.columns": "options of the command line know its readers, which ask PySCF for masses",
 }
 
 
