@@ -9,7 +9,6 @@ import itertools
 import re
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from dftfd.elements import ATOMIC_NUMBERS, parse_atom_name
 from dftfd.errors import InputError, shown
@@ -182,6 +181,8 @@ def _strain(numbers, values, chosen) -> tuple[float, int, np.ndarray]:
     542 (1947), doi:10.1021/ja01195a024), with R 3 % above the sum of covalent radii. The strain is the logarithm of the
     ratio to the nearest allowed number, in angstrom or bohr, whichever is better.
     """
+    from scipy.spatial import cKDTree  # which help and lists do not wait for, nor for PySCF
+
     from dftfd.libcint.mole import BOHR_IN_ANGSTROM, covalent_radii
 
     Z, r = np.array(numbers), np.array([values[k] for k in chosen]).T
