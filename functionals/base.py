@@ -69,7 +69,7 @@ class EnergyTerm:
     """One formula for an energy per volume [hartree bohr^-3], with its parameters and source.
 
     formula: code of the ingredient Functions named in `ingredients` and of keyword parameters.
-    has_energy: False for a model of the potential alone, see `potential_term`.
+    has_energy: False for a model potential, see `potential_term`.
     declared_kind: one of `KINDS`, where the name does not tell it.
     set_by_hand: parameters, and COEFFICIENT, that a user gave a value, and may give more: no code is compiled for each.
     """
@@ -139,8 +139,8 @@ class EnergyTerm:
             )
         if self.exact_exchange_densities and not e_x:
             raise UnsupportedError(
-                f"functional {self.name!r} takes the exact-exchange energy density, which orbitals have, not a density "
-                "alone: it has its energy, matrix, response and forces in calculations (dftfd.run_scf)."
+                f"functional {self.name!r} depends on the exact-exchange energy density, and so on orbitals, not "
+                "on a density alone; use it in calculations (dftfd.run_scf)."
             )
 
         def evaluate(rho):
@@ -207,7 +207,7 @@ class Functional:
 
     @property
     def has_energy(self) -> bool:
-        """False if a term is a model of the potential that is no functional's derivative, such as TB09.
+        """False if a term is a model potential that is no functional's derivative, such as TB09.
 
         Self-consistent orbitals and their energies are then well defined, the total energy and forces are not.
         """
@@ -282,11 +282,11 @@ class Functional:
     def energy(self, rho: Density, tau: Density | None = None, *, quadrature: Quadrature | None = None) -> Any:
         """Energy [hartree], by the quadrature of the density's domain or the given (points, weights).
 
-        UnsupportedError for models of the potential, which have no energy.
+        UnsupportedError for model potentials, which have no energy.
         """
         if not self.has_energy:
             without = ", ".join(repr(t.name) for _, t in self.terms if not t.has_energy)
-            raise UnsupportedError(f"{without} is a model of the potential alone; it has no energy.")
+            raise UnsupportedError(f"{without} is a model potential; it has no energy.")
         e = self.energy_density(rho, tau)
         return integrate(e if quadrature is None else with_quadrature(e, *quadrature), quadrature=quadrature)
 
@@ -350,8 +350,9 @@ class Functional:
         exchange = [c for c, t in self.terms if is_exchange(t)]
         if any(w for w, _ in self.exact_exchange) or not exchange or abs(sum(exchange) + old - 1) > 1e-12 or old == 1:
             raise FunctionalError(
-                f"functional {self.name!r} is no sum of exact exchange a, semilocal exchange 1 - a and correlation, so "
-                "its fraction can't be changed; write the sum out, as in '0.3*HF + 0.7*PBE, PBE'."
+                f"functional {self.name!r} is not a sum of a times exact exchange, 1 - a times semilocal exchange "
+                "and correlation, so its fraction can't be changed; write the sum out, as in '0.3*HF + 0.7*PBE, "
+                "PBE'."
             )
         scale = (1 - fraction) / (1 - old)
         terms = tuple(row for c, t in self.terms for row in _scaled(((c, t),), scale if is_exchange(t) else 1))

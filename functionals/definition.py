@@ -36,12 +36,12 @@ def _with_parameters(term, values) -> EnergyTerm:
     if term.plain_parameters == values:
         return term
     if term.is_guest or any(set(value) == {"sha256"} for value in values.values() if isinstance(value, dict)):
-        raise FunctionalError(f"{term.name!r} has other parameters here than where it was written down.")
+        raise FunctionalError(f"{term.name!r} has other parameters here than where it was written.")
     for key, value in values.items():
         known = term.parameters.get(key)
         if isinstance(value, dict) and not isinstance(known, dict):
             raise FunctionalError(
-                f"parameter {key!r} of {term.name!r} is {parameter_text(known)}, which numbers alone do not make again."
+                f"parameter {key!r} of {term.name!r} is {parameter_text(known)}, which cannot be restored from numbers."
             )
     given = {key: in_tuples(value) for key, value in values.items()}
     changed = (

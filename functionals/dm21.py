@@ -114,7 +114,7 @@ def shares(network, *features):
     """The network (R^11 -> R^3), one operation, as is its derivative."""
     if is_tracer(network):
         raise UnsupportedError(
-            "DM21's weights are fixed in compiled code: nothing is derived by them; give others by "
+            "DM21's weights are constants of compiled code, without derivatives; load others with "
             "dftfd.dm21(checkpoints=...)."
         )
     return _as_one(functools.partial(_layers, _parts(network)))(jnp.stack(features))

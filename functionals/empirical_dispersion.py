@@ -104,7 +104,7 @@ def find_pair(text: str, require_known: Callable[[str], object]) -> dict | None:
     if version in ("d", "d3"):
         fitting = [v for v in versions if v.startswith(version)]
         choice = " or ".join(f"{base}-{v}" for v in fitting[:2]) or "it without a correction"
-        raise FunctionalError(f"{text!r} leaves the damping of the correction open; write {choice}.")
+        raise FunctionalError(f"{text!r} does not specify the damping of the correction; write {choice}.")
     others = f"there are {', '.join(versions)}" if versions else "no other was fitted to it either"
     raise FunctionalError(f"there is no {version} correction of {base!r}; {others}.")
 

@@ -75,8 +75,8 @@ class GuestTerm(EnergyTerm):
 
     def energy_density(self, rho, tau=None, *e_x):
         raise UnsupportedError(
-            f"functional {self.name!r} is a guest, code on a molecule's grid, no function of the density at a point; "
-            "it has its energy, matrix, response and forces in calculations (dftfd.run_scf)."
+            f"functional {self.name!r} is a grid functional, code on the molecular grid, not a function of the "
+            "density at a point; use it in calculations (dftfd.run_scf)."
         )
 
     @property
@@ -178,8 +178,7 @@ def without_guests(functional: Functional, what: str) -> None:
     if functional.guests:
         names = ", ".join(repr(term.name) for _, term in functional.guests)
         raise UnsupportedError(
-            f"{names} is a guest, code on a molecule's grid, {what}; it has its energy, matrix, response and forces in "
-            "calculations (dftfd.run_scf)."
+            f"{names} is a grid functional, code on the molecular grid, {what}; use it in calculations (dftfd.run_scf)."
         )
 
 

@@ -53,7 +53,7 @@ def require_installed(what: str = "the libxc catalogue", instead: str = "") -> N
     """MissingDependencyError without jax-xc.   what: needs it.   instead: what would do, too."""
     if not is_installed():
         raise MissingDependencyError(
-            f"{what} needs jax-xc 0.0.11, which is not installed: dftfd get-libxc brings it"
+            f"{what} needs jax-xc 0.0.11, which is not installed: dftfd get-libxc installs it"
             + (f", or {instead}." if instead else "; the library's own functionals, see dftfd list, work without it.")
         )
 
@@ -265,7 +265,7 @@ class JaxXCFormula(HasKey):
 
     @property
     def has_energy(self) -> bool:
-        """False for models of the potential."""
+        """False for model potentials."""
         return self.kernel.text is None or self.kernel.text.kind == "exc"
 
     def _with_slope(self, given, rho, sigma, lapl, tau, parameters):

@@ -119,7 +119,7 @@ _SETTINGS = ("zeta_threshold", "dens_threshold", "cam_omega", "cam_alpha", "cam_
 class MapleKernel:
     """A formula in libxc's notation: its text with everything included, and what its head says of it.
 
-    kind: "exc" for energies, "vxc" for models of the potential.   struct: of its parameters in libxc.
+    kind: "exc" for energies, "vxc" for model potentials.   struct: of its parameters in libxc.
     replaced: functions by the names that stand for them in the text.   reads: see `with_reads`.
     own_parameters: whether numbers that the text gives to params_a_NAME can be changed; in libxc they are fixed.
     """
@@ -139,7 +139,7 @@ class MapleKernel:
         return dict(_definitions(self).parameters)
 
     def __call__(self, p, rho, sigma, lapl, tau) -> Any:
-        """Energy per electron [hartree]; of a model of the potential, that of the first spin.
+        """Energy per electron [hartree]; of a model potential, that of the first spin.
 
         p: params and the thresholds as attributes. The others are pairs and, sigma, three values.
         """

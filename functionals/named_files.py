@@ -48,8 +48,8 @@ def save_functional(path, name: str, functional: Functional) -> None:
         raise InputError(f"functional {functional.name[:60]!r} cannot be saved: {error}.") from error
     if program_fingerprint(found) != document["fingerprint"]:
         raise InputError(
-            f"functional {functional.name[:60]!r} is not found again by the names of its terms; register them with "
-            "@dftfd.functional in a module, then save."
+            f"functional {functional.name[:60]!r} cannot be restored from the names of its terms; register them "
+            "with @dftfd.functional in a module, then save."
         )
     write_text(path, json.dumps(document, indent=1))
 
@@ -68,8 +68,8 @@ def load_functional(path: Path) -> Functional:
         found, fingerprint, name = _functional(document), document["fingerprint"], document["name"]
     if program_fingerprint(found) != fingerprint:
         raise FunctionalError(
-            f"{path}: the code of {', '.join(term.name for _, term in found.terms)} is not what was fitted, so its "
-            "numbers mean something else; fit again, or go back to that version."
+            f"{path}: the code of {', '.join(term.name for _, term in found.terms)} has changed since the fit, so "
+            "its parameters do not apply; fit again, or restore that version."
         )
     return register(found, name)
 
@@ -137,7 +137,7 @@ def described(path: Path | str) -> str:
     formula: Any = term.formula
     kernel = formula.kernel.text
     family = {"lda": "LDA", "gga": "GGA", "mgga": "meta-GGA"}[kernel.family]
-    what = "energy" if functional.has_energy else "model of the potential"
+    what = "energy" if functional.has_energy else "model potential"
     lines = [f"{functional.name}: {family}, {what}, of {', '.join(v for v in _VARIABLES if v in formula.variables)}"]
     lines += [f"  parameter {name} = {parameter_text(value)}" for name, value in functional.parameters.items()]
     if functional.has_energy:
@@ -268,8 +268,7 @@ def _parts(text):
     if last != path and os.path.isfile(last) and not os.path.exists(path):  # 0.25*hf + 0.75*own.py:own_x
         expression = text.strip().replace(f"{last}:", "")
         raise FunctionalError(
-            f"{shown(text, 120)}: the file stands first, before an expression in which its names count: "
-            f"'{last}:{expression}'."
+            f"{shown(text, 120)}: write the file first, then an expression with its names: '{last}:{expression}'."
         )
     return path, what
 
@@ -310,7 +309,7 @@ def _executed(place, path):
     loader = _Anew(name, str(place))
     spec = importlib.util.spec_from_loader(name, loader)
     if spec is None:
-        raise FileError(f"{path} is not a file of Python code.")
+        raise FileError(f"{path} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
     before = sys.modules.get(name)
     sys.modules[name] = module

@@ -164,7 +164,7 @@ def term(name: str, *, doi: str | None = None, kind: str | None = None) -> Calla
 def potential(
     name: Any, *, doi: str | None = None, spin_symmetric: bool = True
 ) -> Callable[[Callable[..., Any]], Functional]:
-    """Decorator: register a model of the potential that is no functional's derivative.
+    """Decorator: register a model potential that is no functional's derivative.
 
     The formula takes the same ingredients as an energy's and gives (v_alpha, v_beta) [hartree], a Function R^3 -> R^2.
     The Functional runs in self-consistent calculations and adds to others; it has no energy, hence no forces.

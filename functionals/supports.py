@@ -56,7 +56,7 @@ INCLUDES = {
 """What else has to be there for a property."""
 
 OF_FUNCTIONALS: dict[str, Callable[[Functional], bool]] = {
-    "model of the potential": lambda f: not f.has_energy,
+    "model potential": lambda f: not f.has_energy,
     "double hybrid": lambda f: bool(f.pt2),
     "local hybrid": lambda f: any(name in f.ingredients for name in EXACT_EXCHANGE),
     "long-range local hybrid": lambda f: "e_x_lr" in f.ingredients,
@@ -138,7 +138,7 @@ def _has(functional, feature, others):
 
 
 def _model(then):
-    return "{models} is a model of the potential alone: " + then
+    return "{models} is a model potential without an energy: " + then
 
 
 def _double_hybrid(then):
@@ -146,17 +146,15 @@ def _double_hybrid(then):
 
 
 def _local_hybrid(then):
-    more = "; it has its energy, matrix, response and forces in calculations (dftfd.run_scf)."
-    return "functional {name} takes the exact-exchange energy density, " + then + more
+    return "functional {name} is a local hybrid, which depends on the exact-exchange energy density: " + then
 
 
 def _grid(then):
-    more = "; it has its energy, matrix, response and forces in calculations (dftfd.run_scf)."
-    return "{guests} is a guest, code on a molecule's grid, " + then + more
+    return "{guests} is a grid functional, code on the molecular grid: " + then
 
 
 _NO_RESPONSE = _double_hybrid(
-    "whose responses need derivatives of its perturbation theory; those of its orbitals alone are those of "
+    "whose responses need derivatives of PT2, which are not implemented; for those of the orbitals without PT2 use "
     "dftfd.functionals.hybrids.orbitals_alone(functional)."
 )
 _IN_PYSCF = "to_pyscf() cannot hand over "
@@ -166,14 +164,14 @@ REFUSALS = (
     Refusal(
         ("double hybrid", "ROKS"),
         "energy",
-        _double_hybrid("of RKS and UKS; take method='UKS' instead of ROKS."),
+        _double_hybrid("which needs RKS or UKS; use method='UKS' instead of ROKS."),
         InputError,
     ),
     *(
         Refusal(
             ("double hybrid", state),
             "energy",
-            _double_hybrid("of the lowest orbitals, full; leave smearing, occupations out."),
+            _double_hybrid("which needs the lowest orbitals fully occupied; leave out smearing= and occupations=."),
             InputError,
         )
         for state in ("smearing", "occupations")
@@ -181,8 +179,8 @@ REFUSALS = (
     Refusal(
         ("ROKS", "smearing"),
         "energy",
-        "smearing needs method='UKS' or 'RKS', not ROKS: orbitals that both spins share with fractional occupations "
-        "are eigenvectors of no Fock matrix; take UKS, or leave smearing out.",
+        "smearing needs method='UKS' or 'RKS', not ROKS: with fractional occupations, orbitals shared by both spins "
+        "are not eigenvectors of a Fock matrix; use UKS, or leave out smearing.",
         InputError,
     ),
     Refusal(
@@ -191,28 +189,28 @@ REFUSALS = (
         "relativity='x2c' needs all electrons; choose a basis set without core potentials.",
     ),
     Refusal(
-        ("model of the potential",),
+        ("model potential",),
         "energy differences",
-        _model("it has no energy, so neither energy differences nor forces exist."),
+        _model("there are no energy differences and no forces."),
     ),
     Refusal(
-        ("model of the potential",),
+        ("model potential",),
         "stability",
         _model(
-            "without an energy there is no Hessian, so neither responses and excitations nor stability exist, and "
-            "second-order or direct minimisation neither; use convergence='auto', 'diis' or 'adiis'."
+            "there is no Hessian, so responses, excitations, stability and second-order or direct minimisation are not "
+            "available; use convergence='auto', 'diis' or 'adiis'."
         ),
     ),
     Refusal(
-        ("model of the potential",),
+        ("model potential",),
         "parameter gradient",
-        "the gradient by parameters is that of an energy, which {models} has not.",
+        "the parameter gradient is that of an energy, and {models} is a model potential without one.",
     ),
     Refusal(
         ("double hybrid",),
         "forces",
         _double_hybrid(
-            "whose forces need derivatives of its perturbation theory; numerical ones are there: "
+            "whose forces need derivatives of PT2, which are not implemented; use numerical forces: "
             "dftfd.numerical_forces, dftfd gradient --numerical."
         ),
     ),
@@ -220,69 +218,69 @@ REFUSALS = (
     *(
         Refusal(("double hybrid",), what, _double_hybrid(then))
         for what, then in (
-            ("parameter gradient", "whose orbitals change with parameters, and its perturbation theory with them."),
-            ("energy in JAX", "whose perturbation theory is no function of the density matrix."),
-            ("differentiable SCF", "of whose perturbation theory the solution has no derivatives."),
-            ("another density", "whose perturbation theory is not that of another functional's density."),
-            ("to_pyscf", "of which a mean field is a part only; hand over that of its orbitals alone."),
-            ("numint", "whose perturbation theory PySCF has in pyscf.mp; pass orbitals_alone(functional)."),
+            ("parameter gradient", "and derivatives of PT2 with respect to parameters are not implemented."),
+            ("energy in JAX", "and PT2 is not a function of the density matrix."),
+            ("differentiable SCF", "and derivatives of PT2 are not implemented."),
+            ("another density", "and PT2 needs the orbitals of its own SCF."),
+            ("to_pyscf", "and a PySCF mean field has no PT2; use orbitals_alone(functional)."),
+            ("numint", "and PT2 is not part of PySCF's numerical integration; pass orbitals_alone(functional)."),
         )
     ),
     *(
         Refusal(("local hybrid",), what, _local_hybrid(then))
         for what, then in (
-            ("excited states", "which has no forces on excited states"),
-            ("spin flips", "whose coupling of flipped spins is not there"),
-            ("energy in JAX", "whose integrals JAX does not have"),
-            ("derivatives of the solution", "of which the solution has no derivatives yet"),
-            ("to_pyscf", "which PySCF's numerical integration does not have"),
-            ("numint", "which PySCF's numerical integration does not have"),
-            ("export", "which code of a point does not know"),
+            ("excited states", "excited-state forces are not implemented."),
+            ("spin flips", "the coupling of flipped spins is not implemented."),
+            ("energy in JAX", "its integrals are not available in JAX; use dftfd.run_scf."),
+            ("derivatives of the solution", "derivatives of the SCF solution are not implemented."),
+            ("to_pyscf", "PySCF's numerical integration does not have it."),
+            ("numint", "PySCF's numerical integration does not have it."),
+            ("export", "exported code has only the density and tau at a point."),
         )
     ),
     Refusal(
         ("long-range local hybrid",),
         "parameter gradient",
-        "the gradient by omega of e_x_lr needs derivatives of integrals that are not there.",
+        "derivatives by omega of e_x_lr need derivatives of integrals, which are not implemented.",
     ),
     *(
         Refusal(("grid functional",), what, _grid(then))
         for what, then in (
-            ("spin flips", "whose coupling of flipped spins is not there"),
-            ("parameter gradient", "whose derivatives by parameters are jax.grad's of its own code"),
-            ("energy in JAX", "which is not written out here"),
-            ("derivatives of the solution", "of which the solution has no derivatives yet"),
-            ("to_pyscf", "of which PySCF knows nothing"),
-            ("numint", "which PySCF's numint can't be given"),
-            ("export", "which code of a point does not know"),
+            ("spin flips", "the coupling of flipped spins is not implemented."),
+            ("parameter gradient", "differentiate its code with jax.grad instead."),
+            ("energy in JAX", "dftfd.energy does not support it; use dftfd.run_scf."),
+            ("derivatives of the solution", "derivatives of the SCF solution are not implemented."),
+            ("to_pyscf", "PySCF has no such functionals."),
+            ("numint", "PySCF's numint evaluates functionals point by point."),
+            ("export", "exported code is evaluated point by point."),
         )
     ),
     Refusal(
         ("no exact exchange",),
         "spin flips",
-        "spin-flip excitations with {name}: without exact exchange nothing couples flipped spins of one axis; take a "
-        "hybrid, better one with half of exact exchange, such as bhandhlyp.",
+        "spin-flip excitations with {name}: only exact exchange couples flipped collinear spins; use a hybrid, best "
+        "with half of exact exchange, such as bhandhlyp.",
     ),
     Refusal(
         ("smearing",),
         "response",
-        "smeared occupations, which move electrons between orbitals, have static polarisabilities alone; for other "
-        "responses give whole or fixed occupations.",
+        "with smeared occupations only static polarisabilities are available; for other responses use whole or fixed "
+        "occupations.",
     ),
     Refusal(("smearing",), "stability of a state", "stability is defined for results without smearing.", InputError),
     *(
         Refusal(
             (state,),
             "response at a frequency",
-            "responses at a frequency are those of RKS and UKS with full and empty orbitals; the static one, "
-            "omega=0.0, has restricted open shells and other occupations, too.",
+            "responses at a frequency need RKS or UKS with full and empty orbitals; the static response, omega=0.0, "
+            "also works for restricted open shells and other occupations.",
         )
         for state in ("ROKS", "unequal occupations")
     ),
     Refusal(
         ("ROKS",),
         "excitations",
-        "excitations are those of RKS and UKS; run method='UKS', with the result as guess.",
+        "excitations need RKS or UKS; run method='UKS', with this result as guess.",
         InputError,
     ),
     Refusal(
@@ -292,13 +290,13 @@ REFUSALS = (
         InputError,
     ),
     *(
-        Refusal(("given grid",), what, f"a given grid stays where it is while the nuclei move; {then}", InputError)
+        Refusal(("given grid",), what, f"a given grid does not move with the nuclei; {then}", InputError)
         for what, then in (
             ("second derivatives", "choose a grid_level= for vibrations."),
             ("excited states", "choose a grid_level= for these forces."),
         )
     ),
-    Refusal(("solvent",), "energy in JAX", "dftfd.energy knows no solvent; take run_scf."),
+    Refusal(("solvent",), "energy in JAX", "dftfd.energy does not support solvents; use run_scf."),
     *(
         Refusal((what,), "to_pyscf", f"{_IN_PYSCF}{words}{_SET_UP}")
         for what, words in (
@@ -313,7 +311,7 @@ REFUSALS = (
         Refusal(
             ("double integral other than VV10",),
             what,
-            "{name} holds a double integral other than VV10, which can't be passed to PySCF.",
+            "{name} contains a double integral other than VV10, which PySCF does not have.",
         )
         for what in ("to_pyscf", "numint")
     ),
@@ -326,13 +324,13 @@ REFUSALS = (
     Refusal(
         ("dispersion correction",),
         "numint",
-        "{name} has a dispersion correction, which PySCF has elsewhere; leave the suffix out and set mf.disp = "
+        "{name} has a dispersion correction, which PySCF adds separately; leave out the suffix and set mf.disp = "
         "{correction}.",
     ),
     Refusal(
-        ("model of the potential",),
+        ("model potential",),
         "export",
-        "functional {models} is a model of the potential; only what has an energy can be exported.",
+        "functional {models} is a model potential; only functionals with an energy can be exported.",
     ),
     Refusal(
         ("exact exchange alone",),
@@ -344,11 +342,11 @@ REFUSALS = (
         Refusal((feature,), what, sentence)
         for what in ("to_pyscf", "numint")
         for feature, sentence in (
-            ("model of the potential", "{name} is a model of the potential; PySCF needs the energy too."),
+            ("model potential", "{name} is a model potential; PySCF also needs the energy."),
             ("several ranges", "{name} has exact exchange with several omegas; PySCF takes one."),
-            ("Laplacian", "{name} depends on the Laplacian of the density, which PySCF can't pass on."),
+            ("Laplacian", "{name} depends on the Laplacian of the density, which PySCF's interface does not pass."),
             ("position", "functional {name} depends on the position r, not on the density alone."),
         )
     ),
 )
-"""Rows; the first that holds says why."""
+"""Rows; the first that applies gives the reason."""

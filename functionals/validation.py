@@ -81,7 +81,7 @@ def _require_finite(trial, what, values):
 
 
 def _require_symmetric(trial, energy, gradient):
-    """Of models of the potential the two parts have to change places with the spins."""
+    """Of model potentials the two parts have to change places with the spins."""
     swapped = trial.x[trial.swapped]
     if trial.term.has_energy:
         ours, theirs = trial.of_spins(energy, gradient, trial.x), trial.of_spins(*trial.slopes(swapped), swapped)

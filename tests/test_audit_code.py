@@ -406,7 +406,7 @@ def test_output_without_numbers_fails(springs):
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ("name =", "name 3", "is no TOML file"),
+        ("name =", "name 3", "is not a TOML file"),
         ("[tasks.energy]", "[tasks.enthalpy]", "are expected"),
         ("[tasks.forces]", "[tasks.force]", "the closest names are forces"),
         (r"(\S+)$'", r"(\S+$'", "not a regular expression"),

@@ -94,7 +94,7 @@ def test_graphs_that_grow_are_told():
         warnings.simplefilter("error")
         for _ in range(3):
             f = f - 1e-3 * fd.grad(energy)(f)
-    with pytest.warns(InputWarning, match=r"holds 6 derivatives one inside of another.*fd\.interpolate\(X"):
+    with pytest.warns(InputWarning, match=r"with 6 nested derivatives.*fd\.interpolate\(X"):
         fd.grad(energy)(f)
 
 

@@ -117,7 +117,7 @@ def test_missing_inverses_are_named():
     assert integrate(diagonal * k2) == approx(1 / 5)
     with pytest.raises(NoRuleError, match="invertible function of its own argument"):
         diagonal(0.3, 0.2)
-    with pytest.raises(NoRuleError, match="has ended"):
+    with pytest.raises(NoRuleError, match="outside the space"):
         grad(lambda f: integrate(compose(f, f)))(f)
     with pytest.raises(SignatureError, match="code"):
         register_inverse(exp(f), f)

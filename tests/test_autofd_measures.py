@@ -44,7 +44,7 @@ def test_gradient_in_the_outer_function(g):
 @pytest.mark.parametrize("g", [2.0 * x - 1.0, x - 0.3, fd.exp(x), -x, fd.tan(2.0 * x), 0.0 * x + 2.0])
 def test_an_inner_function_that_leaves_the_space_is_refused(g):
     """f would be evaluated where the space has ended, out of reach of the pairing."""
-    with pytest.raises(NoRuleError, match="has ended"):
+    with pytest.raises(NoRuleError, match="outside the space"):
         fd.grad(lambda f: fd.integrate(w * f(g) ** 2))(f)
 
 

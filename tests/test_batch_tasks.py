@@ -111,9 +111,9 @@ def test_a_table_of_molecules(files):
         alone = dftfd.run_scf(dftfd.molecule(text, basis="sto-3g", charge=charge, spin=spin), "hf")
         assert outcome.energy == pytest.approx(alone.energy, abs=1e-8)
     for text, words in [
-        ("name,charge\na,1\n", "file is expected"),
+        ("name,charge\na,1\n", "the column file"),
         ("file,charge\nwater.xyz,one\n", "line 2: a file and whole numbers expected"),
-        ("file,color\nwater.xyz,red\n", "file is expected"),
+        ("file,color\nwater.xyz,red\n", "the column file"),
     ]:
         (files / "bad.csv").write_text(text)
         (outcome,) = dftfd.run_batch(["bad.csv"], **CHEAP)

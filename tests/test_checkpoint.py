@@ -264,7 +264,7 @@ def test_a_beginning_that_a_restart_does_not_have_is_told(path):
     """Another guess or broken symmetry; none of it where the interrupted run began with the same."""
     killed_run(path, guess="core", method="UKS")
     go_on = lambda **options: dftfd.run_scf(water(), **OPTIONS | {"method": "UKS", **options}, restart=path)
-    with pytest.warns(InputWarning, match="water.chk is gone on from; guess=, broken_symmetry= would begin anew"):
+    with pytest.warns(InputWarning, match="water.chk is continued; guess=, broken_symmetry= would start anew"):
         go_on(guess="atom", broken_symmetry="mix", checkpoint=path.with_name("other.chk"))
     assert go_on(guess="core").converged
 
@@ -276,6 +276,6 @@ def test_other_documents_are_not_replaced(path):
         path.unlink(missing_ok=True)
         keep(path)
         kept = path.read_bytes()
-        with pytest.raises(CheckpointError, match="holds something else than a checkpoint; it is kept"):
+        with pytest.raises(CheckpointError, match="is not a checkpoint; it is kept"):
             dftfd.run_scf(water(), **OPTIONS, checkpoint=path)
         assert path.read_bytes() == kept

@@ -136,7 +136,7 @@ def test_plain_formulas_count_in_expressions(own):
 def test_a_file_within_an_expression_is_told_where_it_belongs(own, monkeypatch):
     """What is suggested is what works."""
     monkeypatch.chdir(own.parent)
-    with pytest.raises(FunctionalError, match="the file stands first") as found:
+    with pytest.raises(FunctionalError, match="write the file first") as found:
         functional_in_file("0.25*hf + 0.75*own.py:own_x, pbe")
     suggested = str(found.value).rpartition(": '")[2].removesuffix("'.")
     assert suggested == "own.py:0.25*hf + 0.75*own_x, pbe"

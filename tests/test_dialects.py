@@ -253,7 +253,7 @@ def test_words_about_charge_that_are_not_understood(comment):
 def test_words_that_only_mention_charge_and_spin_are_pointed_out():
     """A line without numbers is a title; the molecule that is taken is told."""
     for title, word in (("triplet oxygen", "triplet"), ("the anion", "anion"), ("sulphate, SO4^2-", "SO4^2-")):
-        with pytest.warns(InputWarning, match=f"says '{re.escape(word)}', but no (charge|spin) in numbers"):
+        with pytest.warns(InputWarning, match=f"says '{re.escape(word)}', but no (charge|spin) as a number"):
             molecule(f"2\n{title}\nO 0 0 0\nO 0 0 1.2\n", basis="sto-3g")
     molecule("2\ntriplet\nO 0 0 0\nO 0 0 1.2\n", basis="sto-3g", spin=2)
     for title in ("C[N+](=O)[O-]", "6-311++G**", "singlet", "A-T base pair", "C-H bond", "Charge transfer state, 2nd"):
@@ -264,12 +264,12 @@ def test_units_that_are_said_are_kept():
     """An xyz file in bohr is not read in angstrom, nor a mol file in bohr."""
     text = "2\nH2, coordinates in bohr\nH 0 0 0\nH 0 0 1.4\n"
     assert molecule(text, unit="bohr").coordinates[1, 2] == 1.4
-    with pytest.raises(InputError, match="says that it is in bohr, and would be read in angstrom: give unit='bohr'"):
+    with pytest.raises(InputError, match="is marked as in bohr, but would be read in angstrom: give unit='bohr'"):
         molecule(text)
     for words in ("forces in hartree/bohr", "energy in a.u. -2.9", "laser at 532 nm", "direct dynamics"):
         molecule(f"1\n{words}\nHe 0 0 0\n", basis="sto-3g")
     for words in ("(a.u.)", "geometry in atomic units", "unit=au", "lengths in a0"):
-        with pytest.raises(InputError, match="says that it is in bohr"):
+        with pytest.raises(InputError, match="is marked as in bohr"):
             molecule(f"1\n{words}\nHe 0 0 0\n", basis="sto-3g")
 
 
@@ -349,7 +349,7 @@ def test_files_of_other_programs_are_told_by_name(kind):
         ("electric_field", "0 0 \u22120.01", [0.0, 0.0, -0.01]),
         ("electric_field", "0,0 0,0 0,01", "may be one number or two"),
         ("electric_field", "0 0 1\u0661", "arabic-indic"),
-        ("electric_field", "0,,0,1", "nothing stands between two commas"),
+        ("electric_field", "0,,0,1", "there is nothing between two commas"),
         ("smearing", "gaussian 0.01", ("gaussian", 0.01)),
         ("smearing", "0,01", "may be one number or two"),
         ("occupations", "2,2,0", [2.0, 2.0, 0.0]),
@@ -406,7 +406,7 @@ def test_long_words_are_answered_at_once(piece, end):
         ("file,charge\nh2.xyz,1,2\n", "line 2.*'2'.* behind"),
         ("file,charge,charge\nh2.xyz,1,-1\n", "two columns of one name"),
         ("file,spin,multiplicity\nh2.xyz,2,1\n", "spin or multiplicity"),
-        ("file;charge\nh2.xyz;1\n", "file is expected"),
+        ("file;charge\nh2.xyz;1\n", "the column file"),
     ],
 )
 def test_tables_of_a_batch_mean_one_thing(table, words, tmp_path):

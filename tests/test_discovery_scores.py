@@ -143,7 +143,7 @@ def test_points_in_a_file_are_the_same(tmp_path):
 
 def test_held_out_reactions_are_seen_only_with_a_line_in_the_ledger(tmp_path):
     """of() refuses them; each look is counted with its reason; a changed ledger is refused."""
-    with pytest.raises(InputError, match=r"each look\(...\) at those held out is counted"):
+    with pytest.raises(InputError, match=r"use look\(...\) for held-out reactions"):
         POINTS.of("held out")
     ledger = tmp_path / "looks.jsonl"
     with pytest.raises(InputError, match="without a reason"):

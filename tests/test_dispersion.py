@@ -83,7 +83,7 @@ def test_wb97x_d3_is_no_wb97x_v():
 def test_promises_that_cannot_be_kept(name):
     """libxc's part alone is no such functional."""
     with pytest.raises(
-        (FunctionalError, UnsupportedError), match="promises a dispersion correction|leaves the damping"
+        (FunctionalError, UnsupportedError), match="promises a dispersion correction|does not specify the damping"
     ):
         dftfd.get_functional(name)
 

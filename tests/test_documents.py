@@ -144,7 +144,7 @@ def test_the_page_of_hartree_fock_is_drawn_without_a_warning(recwarn):
 def test_a_passport_file_holds_one_passport(capsys, tmp_path):
     """--compare has two: none of them is left out of the file in silence."""
     assert main(["passport", "lda", "--compare", "pbe", "--output", str(tmp_path / "x.json")]) == 2
-    assert "--output keeps one passport, --compare has two" in capsys.readouterr().err
+    assert "--output writes one passport, but --compare has two" in capsys.readouterr().err
 
 
 def test_an_inversion_is_in_its_file(said, tmp_path):

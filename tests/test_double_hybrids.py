@@ -242,7 +242,7 @@ def test_numerical_forces_are_those_of_the_whole(tmp_path):
         dftfd.run_scf(h2.at(h2.coordinates + [[0, 0, 0], [0, 0, d]]), "b2plyp", **TIGHT).energy for d in (-1e-3, 1e-3)
     ]
     assert forces[1, 2] == pytest.approx((energies[0] - energies[1]) / 2e-3, abs=1e-6)
-    with pytest.raises(UnsupportedError, match="numerical ones are there"):
+    with pytest.raises(UnsupportedError, match="use numerical forces"):
         result.forces()
 
 
@@ -254,7 +254,7 @@ def test_the_command_gives_numerical_forces(capsys, tmp_path):
     assert main([*given, "--numerical"]) == 0
     assert "by differences of the energy, forces" in capsys.readouterr().out
     assert json.loads(file.read_text())["driver"] == "energy"
-    assert main([*given, "--overwrite"]) != 0 and "numerical ones are there" in capsys.readouterr().err
+    assert main([*given, "--overwrite"]) != 0 and "use numerical forces" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_what_needs_its_derivatives_is_refused(ask):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"method": "ROKS"}, "RKS and UKS"),
+        ({"method": "ROKS"}, "RKS or UKS"),
         ({"smearing": 0.01}, "full"),
         ({"occupations": [2, 2, 2, 2, 1, 1]}, "full"),
     ],

@@ -140,7 +140,7 @@ def test_states_of_one_energy_have_forces():
 def test_forces_in_a_solvent_are_those_of_equilibrium():
     """1e-6 hartree/bohr of energies at displaced geometries, whose cavities and charges are their own."""
     result = solved("Li 0 0 0; H 0.3 0.2 1.5", solvent="water")
-    with pytest.raises(InputError, match="take equilibrium_solvation=True"):
+    with pytest.raises(InputError, match="use equilibrium_solvation=True"):
         result.excitations(1).forces(0)
     direction, h = np.array([[0, 0, 0.6], [0, 0.8, 0]]), 4e-3
 
@@ -192,18 +192,18 @@ def test_refusals(tmp_path):
     with pytest.raises(InputError, match="root 2: there are 2 roots, from 0"):
         found.state(2)
     found.save(tmp_path / "roots.h5")
-    with pytest.raises(InputError, match="of a file know no ground state"):
+    with pytest.raises(InputError, match="from a file do not contain the ground state"):
         dftfd.load_excitations(tmp_path / "roots.h5").forces(0)
     triplet = solved("O 0 0 0; O 0 0 1.2", "hf", spin=2)
-    with pytest.raises(InputError, match="flipped spins have no forces"):
+    with pytest.raises(InputError, match="spin-flip states have no forces"):
         triplet.excitations(1, spin="flip").state(0)
     hydrogen = dftfd.molecule("H 0 0 0; H 0 0 0.8", basis="sto-3g")
     local = dftfd.run_scf(hydrogen, "lh07t_svwn", grid_level=0)
-    with pytest.raises(UnsupportedError, match="which has no forces on excited states"):
+    with pytest.raises(UnsupportedError, match="excited-state forces are not implemented"):
         local.excitations(1).state(0)
     points = dftfd.molecular_grid([1, 1], hydrogen.coordinates, 1)
     given = dftfd.run_scf(hydrogen, "lda,vwn", grid=(np.asarray(points.points), np.asarray(points.weights)))
-    with pytest.raises(InputError, match="a given grid stays where it is"):
+    with pytest.raises(InputError, match="a given grid does not move"):
         given.excitations(1).state(0)
 
 
@@ -251,11 +251,11 @@ def test_a_state_is_followed_where_others_cross_it():
 def test_searches_that_excited_states_do_not_have():
     hydrogen = dftfd.molecule("H 0 0 0; H 0 0 0.9", basis="sto-3g")
     for options, words in (
-        ({"state": 1, "transition_state": True}, "are those of the ground state"),
-        ({"state": 1, "hessian": "exact"}, "are those of the ground state"),
-        ({"state": 1, "spin": "flip"}, "flipped spins have no forces"),
-        ({"tda": True}, "say which one, as in state=1"),
-        ({"spin": "triplet"}, "say which one, as in state=1"),
+        ({"state": 1, "transition_state": True}, "for the ground state only"),
+        ({"state": 1, "hessian": "exact"}, "for the ground state only"),
+        ({"state": 1, "spin": "flip"}, "spin-flip states have no forces"),
+        ({"tda": True}, "choose one, as in state=1"),
+        ({"spin": "triplet"}, "choose one, as in state=1"),
         ({"state": -1}, "state"),
     ):
         with pytest.raises(InputError, match=words):
@@ -268,9 +268,9 @@ def test_the_commands(tmp_path, monkeypatch, capsys):
     assert main(["gradient", *base, "--state", "1", "--triplets"]) == 0
     assert "excited state 1 (triplet), full linear response" in capsys.readouterr().out
     assert main(["gradient", *base, "--tda"]) == 2
-    assert "--tda is of an excited state; say which one, as in --state 1" in capsys.readouterr().err
+    assert "--tda is for an excited state; choose one, as in --state 1" in capsys.readouterr().err
     assert main(["gradient", *base, "--state", "1", "--numerical"]) == 2
-    assert "--numerical is of the ground state; leave it out with --state" in capsys.readouterr().err
+    assert "--numerical is for the ground state; leave it out with --state" in capsys.readouterr().err
     assert main(["optimize", *base, "--state", "1", "--tda", "--max-steps", "2"]) == 3
     assert "geometry of excited state 1 NOT CONVERGED" in capsys.readouterr().out
 

@@ -218,7 +218,7 @@ def test_code_says_where_it_comes_from():
 
 
 def test_what_cannot_be_exported_is_refused(tmp_path):
-    """Models of the potential, exact exchange alone, loops of an unknown number of turns, existing files."""
+    """Model potentials, exact exchange alone, loops of an unknown number of turns, existing files."""
 
     def turns(n):
         return compose(lambda x: jax.lax.while_loop(lambda y: y > 1, lambda y: 0.5 * y, x), n)

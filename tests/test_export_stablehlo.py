@@ -29,7 +29,7 @@ def test_it_gives_what_our_kernels_give():
 
 
 def test_what_cannot_be_exported_is_refused():
-    """A model of the potential, double integrals, third order."""
+    """A model potential, double integrals, third order."""
     for name in ("lb94", "vv10"):
         with pytest.raises(UnsupportedError):
             stablehlo(name)

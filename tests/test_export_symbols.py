@@ -41,7 +41,7 @@ def test_the_command_prints_latex():
 
 
 def test_what_has_no_symbols_is_refused():
-    """A model of the potential; three spins."""
+    """A model potential; three spins."""
     with pytest.raises(UnsupportedError):
         in_symbols("lb94")
     with pytest.raises(InputError):

@@ -174,7 +174,7 @@ def test_where_forces_on_point_charges_are_none():
     helium = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="sto-3g"), "hf")
     assert helium.point_charge_forces().shape == (0, 3)
     model = replace(helium.calculation, functional=dftfd.get_functional("lb94"))
-    with pytest.raises(UnsupportedError, match="model of the potential"):
+    with pytest.raises(UnsupportedError, match="model potential"):
         replace(helium, calculation=model).point_charge_forces()
     with pytest.raises(NotConvergedError, match="forces on point charges"):
         replace(helium, converged=False).point_charge_forces()
@@ -304,7 +304,7 @@ def test_models_of_the_potential_have_no_forces(xc):
     names = [term.name for _, term in functional.terms if not term.has_energy]
     result = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), xc="lda,vwn", grid_level=0)
     of_model = replace(result, calculation=replace(result.calculation, functional=functional))
-    message = f"'{names[0]}' is a model of the potential alone"
+    message = f"'{names[0]}' is a model potential"
     for call in (
         of_model.forces,
         *(lambda f=f: f(water(), xc) for f in (dftfd.optimize, dftfd.numerical_forces)),

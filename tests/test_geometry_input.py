@@ -372,7 +372,7 @@ def test_elements_in_capitals_are_elements(text):
 )
 def test_words_cut_short_are_refused(comment):
     """What may have been meant as a charge or a spin is not passed over."""
-    with pytest.raises(InputError, match="speaks of charge or spin and is not understood"):
+    with pytest.raises(InputError, match="mentions charge or spin but is not understood"):
         parse_geometry(f"1\n{comment}\nC 0 0 0")
 
 

@@ -340,7 +340,7 @@ def of_what_is_gathered(rho, weights, gathered):
 )
 def test_a_guest_that_draws_numbers_behind_jax_s_back_for_a_molecule_alone_is_noticed(formula, gather):
     """Through a callback, which is traced as it was: what is compiled gives another number each time."""
-    with pytest.raises(FunctionalError, match="asked for the same points of this molecule again"):
+    with pytest.raises(FunctionalError, match="different values for the same points of this molecule"):
         dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="sto-3g"), made(formula, gather=gather), grid_level=1)
 
 

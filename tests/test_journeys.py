@@ -124,7 +124,7 @@ def test_chemist_orbitals_charges_bonds():
 def test_designer_formula_in_a_file_runs(day):
     assert "total energy" in day("run", "water.xyz", "--xc", "own.py:own_x", *CHEAP)
     assert "total energy" in day("run", "water.xyz", "--xc", "own.py:0.25*hf + 0.75*own_x, pbe", *CHEAP)
-    assert "the file stands first" in day("run", "water.xyz", "--xc", "0.25*hf + 0.75*own.py:own_x", *CHEAP, code=2)
+    assert "write the file first" in day("run", "water.xyz", "--xc", "0.25*hf + 0.75*own.py:own_x", *CHEAP, code=2)
 
 
 def test_designer_shows_and_checks_it(day):

@@ -46,8 +46,8 @@ def test_any_text_is_a_value_or_a_reason(count):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('{"a": 1, "b": {"c": 1, "c": 2}}', "'c' stands twice"),
-        ('{"a": 1, "\\u0061": 2}', "'a' stands twice"),
+        ('{"a": 1, "b": {"c": 1, "c": 2}}', "'c' occurs twice"),
+        ('{"a": 1, "\\u0061": 2}', "'a' occurs twice"),
         ("[NaN]", "NaN"),
         ("[-Infinity]", "Infinity"),
         ("[1e999]", "beyond the largest"),
@@ -57,7 +57,7 @@ def test_any_text_is_a_value_or_a_reason(count):
 )
 def test_what_python_takes_is_refused(text, reason):
     json.loads(text)
-    with pytest.raises(FileError, match=f"here is no JSON: .*{reason}"):
+    with pytest.raises(FileError, match=f"here is not JSON: .*{reason}"):
         read_json(text, "here")
 
 

@@ -117,5 +117,5 @@ def test_results_with_a_network_are_saved_and_loaded(learned, tmp_path):
     registry.register(learned.with_parameters(net=network(5)), "t_gga_x_network")
     with pytest.raises(dftfd.errors.DftfdError, match="t_gga_x_network"):
         dftfd.load_result(tmp_path / "he.h5")
-    with pytest.raises(dftfd.errors.FunctionalError, match="'net'.*numbers alone do not make again"):
+    with pytest.raises(dftfd.errors.FunctionalError, match="'net'.*cannot be restored from numbers"):
         from_definition(learned.definition, "again")

@@ -1,4 +1,4 @@
-"""Models of the potential: values against libxc, exact limits, and what they refuse."""
+"""Model potentials: values against libxc, exact limits, and what they refuse."""
 
 import math
 
@@ -91,7 +91,7 @@ def test_results_of_a_model_say_that_their_energy_is_incomplete():
     helium = dftfd.molecule("He 0 0 0;", basis="sto-3g")
     model, functional = (dftfd.run_scf(helium, xc, grid_level=0) for xc in ("lb94", "lda,vwn"))
     for text in (str(model), model._repr_html_()):
-        assert "no energy of gga_x_lb, a model of the potential alone: the total is incomplete" in text
+        assert "no energy of gga_x_lb, a model potential: the total is incomplete" in text
     assert "incomplete" not in str(functional)
 
 

@@ -1,4 +1,4 @@
-"""What PySCF lacks, Laplacians, kinetic energies, models of the potential and vdW-DF: libxc, derivatives, limits.
+"""What PySCF lacks, Laplacians, kinetic energies, model potentials and vdW-DF: libxc, derivatives, limits.
 
 libxc's numbers are its own, through its C interface: `dftfd.interop.libxc.reference` and `model_potential`.
 

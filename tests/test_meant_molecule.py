@@ -55,7 +55,7 @@ MOL = """
     + ["T1", "X\u00b3\u03a3", "3\u03a3g-", "--uhf 2", "-m 3", "uhf 2", "nalpha=9 nbeta=7", "9 alpha 7 beta"],
 )
 def test_comment_that_speaks_of_spin_warns(comment):
-    with pytest.warns(InputWarning, match="no spin in numbers: spin=0 is taken"):
+    with pytest.warns(InputWarning, match="no spin as a number: spin=0 is used"):
         molecule(f"2\n{comment}{O2}", "sto-3g")
 
 
@@ -66,7 +66,7 @@ def test_comment_that_speaks_of_spin_warns(comment):
     + ["doubly charged", "one electron removed", "O2 -", "(O2)+", "O2\u2022-", "O2 +1", "q -1", "O2_-1_2", "sulfate"],
 )
 def test_comment_that_speaks_of_charge_warns(comment):
-    with pytest.warns(InputWarning, match="no charge in numbers: charge=0 is taken"):
+    with pytest.warns(InputWarning, match="no charge as a number: charge=0 is used"):
         molecule(f"2\n{comment}{O2}", "sto-3g")
 
 
@@ -112,7 +112,7 @@ def test_lines_of_remarks_before_atoms_are_read():
 @pytest.mark.parametrize(("remark", "about"), [("charge -1", "charge"), ("q=0.5", "charge"), ("triplet", "spin")])
 def test_remarks_behind_atoms_warn(remark, about):
     """They may be of the atom or of the molecule."""
-    with pytest.warns(InputWarning, match=f"says '{remark}', but no {about} in numbers"):
+    with pytest.warns(InputWarning, match=f"says '{remark}', but no {about} as a number"):
         assert molecule(f"He 0 0 0 # {remark}\nHe 0 0 3", "sto-3g").charge == 0
 
 
@@ -122,7 +122,7 @@ def test_remarks_behind_atoms_warn(remark, about):
     + ["H 0 0 0; H 0 0 1.4; # (a.u.)", "H # bohr\nH 1 1.4"],
 )
 def test_units_behind_atoms_count(text):
-    with pytest.raises(InputError, match="says that it is in bohr"):
+    with pytest.raises(InputError, match="is marked as in bohr"):
         molecule(text, "sto-3g")
     assert molecule(text, "sto-3g", unit="bohr").coordinates[1, 2] == pytest.approx(1.4)
 
@@ -152,7 +152,7 @@ def test_remarks_of_a_zmatrix_are_read():
     assert (found.charge, found.spin) == (1, 1)
     with pytest.raises(InputError, match="in bohr"):
         molecule(f"# bohr\n{water.format('')}", "sto-3g")
-    with pytest.warns(InputWarning, match="says 'charge=1', but no charge in numbers"):
+    with pytest.warns(InputWarning, match="says 'charge=1', but no charge as a number"):
         molecule(water.format(" # charge=1"), "sto-3g")
 
 
@@ -219,7 +219,7 @@ def test_sets_tell_what_their_geometries_say(tmp_path):
     document = {"dftfd_benchmark": 1, "molecules": {"a": {"atoms": f"2\nanion{O2}"}}, "reactions": []}
     path = tmp_path / "set.json"
     path.write_text(json.dumps(document))
-    with pytest.warns(InputWarning, match="the geometry says 'anion', but no charge in numbers"):
+    with pytest.warns(InputWarning, match="the geometry says 'anion', but no charge as a number"):
         read_document(path)
     document["molecules"]["a"] = {"atoms": f"2\ncharge=2{O2}", "charge": 0}
     path.write_text(json.dumps(document))
@@ -268,7 +268,7 @@ def test_orbitals_of_other_atoms_are_not_followed():
 def test_spin_flips_need_more_alpha_electrons():
     """From spin=-2 alpha electrons went to beta all the same, to states of higher spin."""
     result = run_scf(molecule("H 0 0 0; H 0 0 3", "sto-3g", spin=-2), "hf")
-    with pytest.raises(InputError, match="give the high spin a positive spin"):
+    with pytest.raises(InputError, match="needs a positive spin"):
         result.excitations(1, spin="flip")
 
 
@@ -433,7 +433,7 @@ def test_isotopes_of_mol_files_warn(mass, line):
     ("text", "match"),
     [
         ("[2H]O", "names isotopes"),
-        ("[Mg]", "spin=2 is taken"),
+        ("[Mg]", "spin=2 is used"),
         ("[Fe]", "d or f electrons of Fe"),
         ("FC=CF", "several isomers"),
     ]
@@ -453,7 +453,7 @@ def test_mol_files_say_more_than_their_atoms():
     assert molecule(text(tail="M CHG 1 1 2\n"), "sto-3g").charge == 2
     assert molecule(text(data="> <id>\n7\n\n$$$$\n"), "sto-3g").n_electrons == 4
     for told in (text(title="charge=2"), text(data="> <Total charge>\n2\n")):
-        with pytest.warns(InputWarning, match="but no charge in numbers"):
+        with pytest.warns(InputWarning, match="but no charge as a number"):
             assert molecule(told, "sto-3g").charge == 0
     with pytest.raises(InputError, match="counts 1 atoms, but .* follows as one more"):
         molecule(text(n=1), "sto-3g")
@@ -485,7 +485,7 @@ def test_smiles_without_one_form_are_refused(text, match):
 
 def test_smiles_with_a_charge_behind_are_refused_and_clear_ones_are_silent():
     pytest.importorskip("rdkit")
-    with pytest.raises(InputError, match="charge=1 behind SMILES"):
+    with pytest.raises(InputError, match="charge=1 after SMILES"):
         molecule("smiles:C1CC1 charge=1", "sto-3g")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -496,7 +496,7 @@ def test_smiles_with_a_charge_behind_are_refused_and_clear_ones_are_silent():
     for text, word in (("O anion", "anion"), ("C=C triplet", "triplet")):
         with pytest.warns(InputWarning, match=f"says '{word}', but the SMILES have no"):
             molecule(f"smiles:{text}", "sto-3g")
-    with pytest.raises(InputError, match="leaves out radicals"):
+    with pytest.raises(InputError, match="ignores radicals"):
         molecule("smiles:[NH4+] |^1:0|", "sto-3g")
 
 
@@ -607,7 +607,7 @@ def test_isotopes_of_one_atom_are_named_once():
 @pytest.mark.parametrize("comment", ["oh-", "scan of oh-", "ho-", "oh+1", "o1h1+"])
 def test_ions_in_small_letters_warn(comment):
     """Their atoms are those of the molecule: 'opt-' and 'h2o+' above OH are no ions of it."""
-    with pytest.warns(InputWarning, match="no charge in numbers"):
+    with pytest.warns(InputWarning, match="no charge as a number"):
         molecule(f"2\n{comment}\nO 0 0 0\nH 0 0 1", "sto-3g", spin=1)
     for title in ("oh", "opt-", "h2o+", "oh-bond", "c-oh-1"):
         molecule(f"2\n{title}\nO 0 0 0\nH 0 0 1", "sto-3g", spin=1)

@@ -163,7 +163,7 @@ def test_what_cannot_be_carried_out_is_said(tmp_path, uninterrupted):
         ({"optimizer": {"transition": True}}, "is transition_state=True here"),
         ({"optimizer": {"trust": float("inf")}}, "finite"),
         ({"restart": True}, "needs the trajectory"),
-        ({"grid": grid}, "stays where it is"),
+        ({"grid": grid}, "does not move"),
         ({"grid_levle": 1}, "grid_level"),
     ]:
         with pytest.raises((InputError, dftfd.errors.UnsupportedError), match=message):
@@ -177,7 +177,9 @@ def test_what_cannot_be_carried_out_is_said(tmp_path, uninterrupted):
     before = path.read_text()
     with pytest.raises(FileError, match="restart=True"):
         dftfd.optimize(molecule, trajectory=path, **OPTIONS)
-    with pytest.raises(CheckpointError, match="of another calculation: grid level 1 instead of 2. Go on with the same"):
+    with pytest.raises(
+        CheckpointError, match="of another calculation: grid level 1 instead of 2. Continue with the same calculation"
+    ):
         dftfd.optimize(molecule, trajectory=path, restart=True, xc="lda,vwn", grid_level=2)
     assert path.read_text() == before
     (tmp_path / "other.xyz").write_text("2\nhydrogen\nH 0 0 0\nH 0 0 1\n")

@@ -152,5 +152,5 @@ def test_qcschema_goes_round(result, tmp_path):
         with pytest.raises(error, match=message):
             read_input(path)
     path.write_text("{")
-    with pytest.raises(InputError, match="is no JSON"):
+    with pytest.raises(InputError, match="is not JSON"):
         read_input(path)

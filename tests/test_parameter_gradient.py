@@ -122,7 +122,7 @@ def test_exchange_by_range_is_the_error_functions_derivative(in_core_limit):
         assert builder.exchange(P, omega=omega)[0, 0, 0] == pytest.approx(exact[0], rel=1e-12)
         assert builder.exchange_by_range(P, omega)[0, 0, 0] == pytest.approx(exact[1], rel=1e-10)
         assert builder.exchange_by_range(P, omega, 2)[0, 0, 0] == pytest.approx(exact[2], rel=1e-8)
-    with pytest.raises(UnsupportedError, match="the first and the second"):
+    with pytest.raises(UnsupportedError, match="only the first and second"):
         builder.exchange_by_range(P, 0.3, 3)
 
 
@@ -160,11 +160,11 @@ def test_an_uncertain_derivative_by_a_range_is_told():
 
 
 def test_where_there_is_none():
-    """No term with parameters; models of the potential."""
+    """No term with parameters; model potentials."""
     molecule = dftfd.molecule(*HELIUM[:1], **HELIUM[1])
     assert dftfd.run_scf(molecule, "hf", **TIGHT).parameter_gradient() == {}
     assert dftfd.run_scf(molecule, 1.0 * long_range_exchange(0.3), **TIGHT).parameter_gradient() == {}
-    with pytest.raises(UnsupportedError, match="which 'mgga_x_tb09' has not"):
+    with pytest.raises(UnsupportedError, match="'mgga_x_tb09' is a model potential without one"):
         dftfd.run_scf(molecule, "tb09", **TIGHT | {"conv_tol": 1e-8}).parameter_gradient()
 
 
@@ -228,7 +228,7 @@ def test_the_place_of_a_jump_has_no_derivative():
     def jumping(n, *, a=0.7, start=0.1, even=0.0):
         return -a * n ** (4 / 3) * compose(lambda x: jnp.where(x < start, 1.0, 1.01), n) * (1 + even * even)
 
-    with pytest.raises(UnsupportedError, match="'start' moves the energy only where a comparison changes"):
+    with pytest.raises(UnsupportedError, match="'start' affects the energy only through a comparison"):
         dftfd.run_scf(molecule, jumping, **TIGHT).parameter_gradient()
     smooth = dftfd.run_scf(molecule, jumping.with_parameters(start=-1.0), **TIGHT).parameter_gradient()
     assert smooth["jumping"]["even"] == smooth["jumping"]["start"] == 0.0 > smooth["jumping"]["a"]

@@ -544,13 +544,13 @@ _TIMES, _DRAWN = itertools.count(), np.random.default_rng(1)
 )
 def test_code_that_is_another_formula_when_it_is_called_is_refused(code):
     """The first is x + 1 when it is traced first and x - 1 ever after; its proof was rechecked."""
-    with pytest.raises(InputError, match=r"another one each time|where it is called with"):
+    with pytest.raises(InputError, match=r"changes each time|where it is called with"):
         dftfd.prove(code, domain={"x": (0.0, 1.0)})
 
 
 def test_a_functional_that_is_another_formula_each_time_is_refused():
     formula = lambda n: _DRAWN.uniform(0.1, 1.0) * slater_exchange(n)
-    with pytest.raises(InputError, match="another one each time"):
+    with pytest.raises(InputError, match="changes each time"):
         dftfd.prove(term("lda_c_by_chance")(formula), "ec_nonpositive", _RS)
 
 

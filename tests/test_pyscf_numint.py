@@ -250,7 +250,7 @@ def test_a_new_geometry_compiles_nothing():
     [("scan_rvv10", "double integral"), ("mgga_x_br89", "Laplacian"), ("mgga_x_tb09", "potential")],
 )
 def test_what_pyscf_has_no_place_for_is_refused(name, reason):
-    """Double integrals, Laplacians and models of the potential, each with its reason."""
+    """Double integrals, Laplacians and model potentials, each with its reason."""
     with pytest.raises(UnsupportedError, match=reason):
         numint(name)
     with pytest.raises(UnsupportedError, match="several omegas"):

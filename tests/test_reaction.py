@@ -148,7 +148,7 @@ def test_solvation_energy_is_the_difference_of_pyscfs(capsys, files):
     assert printed["solvation_energy_hartree"] == pytest.approx(energy, abs=1e-6)
     said = capsys.readouterr().out
     assert f"= {printed['solvation_energy_kcal_per_mol']:.4f} kcal/mol, electrostatic part" in said
-    assert main([*words[:-2], "--solvation-energy"]) == 2 and "needs the --solvent" in capsys.readouterr().err
+    assert main([*words[:-2], "--solvation-energy"]) == 2 and "needs a solvent" in capsys.readouterr().err
     assert main([*words, "lih.xyz", "--solvation-energy"]) == 2
     molecule = dftfd.molecule("lih.xyz", "6-31g")
     again = dftfd.solvation_energy(molecule, "hf", solvent=78.3553, density_fit=False)

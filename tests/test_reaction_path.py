@@ -72,7 +72,7 @@ def test_what_is_no_saddle_is_refused(saddle):
     vibrations = saddle.result.vibrations()
     with pytest.raises(InputError, match="another geometry"):
         reaction_path(minimum, vibrations)
-    with pytest.raises(InputError, match="of chosen isotopes"):
+    with pytest.raises(InputError, match="for given isotopes"):
         reaction_path(saddle.result, vibrations.with_isotopes({0: 13}))
     beside = dftfd.run_scf(dftfd.molecule("H 0 0 0; ghost-H 0 0 0.95", basis="sto-3g", spin=1), "hf")
     with pytest.raises(InputError, match="ghost atoms have none"):

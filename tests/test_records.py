@@ -156,7 +156,7 @@ def test_paths_and_scans_compare_each_option(tmp_path):
     of_paths = [{"transition_state": True}, {"state": 1}, {"grid_response": False}, {"hessian": np.zeros((2, 3, 2, 3))}]
     for more in [*({name: value} for name, value in others.items()), *search, *of_paths]:
         with pytest.raises(
-            CheckpointError, match="of another calculation: .*Go on with the same, or take another name"
+            CheckpointError, match="of another calculation: .*Continue with the same calculation, or use another name"
         ):
             dftfd.optimize(h2(), trajectory=path, restart=True, **given | more)
         if more not in of_paths:
@@ -187,7 +187,7 @@ def test_each_frame_is_compared_and_the_last_energy_computed_again(tmp_path):
         go_on()
     whole = f"{first}{second}"
     (tmp_path / "p.xyz").write_text(whole.replace(f"{second.energy!r} model", f"{second.energy + 1e-9!r} model"))
-    with pytest.raises(DamagedFileError, match="frame 1, line 5: this is not what was written"):
+    with pytest.raises(DamagedFileError, match="frame 1, line 5: the frame was changed"):
         go_on()
     (tmp_path / "p.xyz").write_text(re.sub(r" identity=.*", "", whole))
     with pytest.warns(InputWarning, match="earlier version"):
@@ -247,7 +247,7 @@ def test_a_changed_digit_of_a_batch_or_benchmark_is_found(tmp_path, capsys, monk
         Path("r.jsonl").write_text("\n".join([lines[0], changed_digit(lines[1]), ""]))
         capsys.readouterr()
         assert main(command) == DamagedFileError.exit_code
-        assert "r.jsonl, line 2: this is not what was written" in capsys.readouterr().err
+        assert "r.jsonl, line 2: the line was changed" in capsys.readouterr().err
         Path("r.jsonl").write_text("\n".join([lines[0], ""]))
         assert main(command) == 0
         assert len(Path("r.jsonl").read_text().splitlines()) == 2

@@ -142,7 +142,7 @@ def test_a_name_that_tells_no_kind_is_the_reason():
     unknown, correlation = faulty(slater, "my_functional"), dftfd.get_functional("lda_c_pw")
     card = report_card(unknown)
     assert all(c.passed is None and "kind='exchange'" in c.detail for c in card.conditions)
-    assert "not tested, as the name 'my_functional' does not tell what it is" in str(card)
+    assert "not tested, as the name 'my_functional' does not show its kind" in str(card)
     assert str(card).count("all conditions") == 1
     found = outcome(unknown + correlation, "uniform gas, correlation")
     assert found.passed is None and "'my_functional'" in found.detail
@@ -224,7 +224,7 @@ def test_show_prints_source_formula_parameters_conditions_and_plot(capsys, tmp_p
 @pytest.mark.parametrize(
     ("name", "texts"),
     [
-        ("lb94", ["a model of the potential alone", "pass  v_xc -> -1/r", "all others"]),
+        ("lb94", ["a model potential", "pass  v_xc -> -1/r", "all others"]),
         ("hf", ["ingredients: orbitals (exact exchange)", "+1 exact exchange", "pass  v_xc -> -1/r: r v_xc = -1.000"]),
         ("hartree", ["in libxc: nothing corresponds", "integrals over a second point", "has no semilocal part"]),
         ("gga_k_vw", ["t / t_TF", "pass  kinetic energy of hydrogen: T[H] = 0.500000"]),
@@ -232,7 +232,7 @@ def test_show_prints_source_formula_parameters_conditions_and_plot(capsys, tmp_p
     ],
 )
 def test_show_other_kinds(capsys, name, texts):
-    """Models of the potential, exact exchange, double integrals, kinetic energies, expressions."""
+    """Model potentials, exact exchange, double integrals, kinetic energies, expressions."""
     out = shown(capsys, name)
     for text in texts:
         assert text in out, out
@@ -260,7 +260,7 @@ def test_what_has_no_enhancement_factor_has_a_card_without_picture(capsys, tmp_p
     assert main(["show", "bj06", "--plot", str(tmp_path / "x.png")]) == 2
     captured = capsys.readouterr()
     assert "FAIL  v_xc -> -1/r" in captured.out and "v_xc tends to 0.3" in captured.out
-    assert "model of the potential alone" in captured.err
+    assert "model potential" in captured.err
 
 
 @pytest.mark.parametrize(("path", "code", "text"), [("x.foo", 2, ".png, .svg or .pdf"), ("none/x.png", 5, "none")])

@@ -103,7 +103,7 @@ def test_other_and_damaged_files_are_refused(result, tmp_path, forged):
 
         return change
 
-    refuses(replaced("dftfd", None), "holds no result of dftfd")
+    refuses(replaced("dftfd", None), "contains no result of dftfd")
     refuses(replaced("dftfd/format", 99), "format 99; this version of dftfd reads format 3")
     refuses(replaced("dftfd/arrays/history", None), "damaged: KeyError")
     refuses(replaced("dftfd/text", "__import__('os')"), "damaged: JSONDecodeError")

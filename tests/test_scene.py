@@ -183,5 +183,5 @@ def test_excitations_of_another_molecule_of_one_size_are_refused():
     """Those of helium in two functions went with hydrogen in two."""
     helium = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), "hf", grid_level=0)
     hydrogen = dftfd.run_scf(dftfd.molecule("H 0 0 0; H 0 0 0.74", basis="sto-3g"), "hf", grid_level=0)
-    with pytest.raises(InputError, match="they begin at other orbitals"):
+    with pytest.raises(InputError, match="they were computed from other orbitals"):
         hydrogen.view(helium.excitations(1))

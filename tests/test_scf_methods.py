@@ -217,7 +217,7 @@ def test_wrong_options_are_explained(water, options, words):
 
 def test_options_exclude_each_other():
     """Smearing decides the occupations; occupations need one list per spin."""
-    with pytest.raises(InputError, match="leave one"):
+    with pytest.raises(InputError, match="leave out one"):
         Options(smearing=0.01, occupations=(2.0,))
     with pytest.raises(InputError, match="1 spins, expected 2"):
         occupations_for(((1.0,),), 2, 1)

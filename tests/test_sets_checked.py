@@ -89,17 +89,17 @@ def test_names_stand_once(tmp_path):
     molecules = '"molecules": {"h": {"atoms": "H 0 0 0;"}, "h": {"atoms": "He 0 0 0;"}}'
     text = '{"dftfd_benchmark": 1, ' + molecules + ', "reactions": []}'
     (tmp_path / "a.json").write_text(text)
-    with pytest.raises(FileError, match="the name 'h' stands twice"):
+    with pytest.raises(FileError, match="the name 'h' occurs twice"):
         read_document(tmp_path / "a.json")
     (tmp_path / "a.toml").write_text('dftfd_benchmark = 1\n[molecules]\nh = {atoms = "H 0 0 0;"}\nh = {}\n')
     with pytest.raises(FileError, match="neither JSON nor TOML"):
         read_document(tmp_path / "a.toml")
     (tmp_path / "AllElements_030.yaml").write_text("A:\n  1:\n    Energy: 1.0\n    Energy: 2.0\n")
-    with pytest.raises(FileError, match="line 4: .*'Energy' stands twice"):
+    with pytest.raises(FileError, match="line 4: .*'Energy' occurs twice"):
         read_set("diet:30", tmp_path)
     energies = {"name": "h", "atoms": "H 0 0 0;", "charge": 0, "spin": 1, "energies": {"pbe": -0.5}}
     (tmp_path / "totals.json").write_text(json.dumps([energies, energies]))
-    with pytest.raises(FileError, match="name stands twice"):
+    with pytest.raises(FileError, match="of a molecule occurs twice"):
         dftfd.benchmarks.compare_totals(tmp_path / "totals.json", "pbe")
 
 
@@ -115,9 +115,9 @@ def test_files_with_such_weights_are_refused(tmp_path, change):
 @pytest.mark.parametrize(
     ("entry", "words"),
     [
-        ({"molecules": {"h2": {"atoms": "H 0 0 0; H 0 0 0.74;", "file": "h2.xyz"}}}, "has a file and atoms"),
+        ({"molecules": {"h2": {"atoms": "H 0 0 0; H 0 0 0.74;", "file": "h2.xyz"}}}, "has both a file and atoms"),
         ({"reactions": [{"stoichiometry": {"h2": 1, "h": 0}, "reference": 1.0}]}, "h=0: give a .* other than 0"),
-        ({"reactions": [{"stoichiometry": {"h2": 1}, "reference": 1.0, "published": {"PBE": 1, "pbe": 2}}]}, "letters"),
+        ({"reactions": [{"stoichiometry": {"h2": 1}, "reference": 1.0, "published": {"PBE": 1, "pbe": 2}}]}, "in case"),
     ],
 )
 def test_entries_that_contradict_each_other_are_refused(tmp_path, entry, words):

@@ -246,7 +246,7 @@ def test_integrals_that_are_not_kept(monkeypatch):
         ({"solvent": "watr"}, "unknown solvent 'watr'; the closest of 179 known names are water"),
         ({"solvent": "acetonitril"}, "acetonitrile"),
         ({"solvent": 78.4, "solvent_model": "smd"}, "needs the name of a solvent"),
-        ({"solvent_model": "smd"}, "without a solvent"),
+        ({"solvent_model": "smd"}, "needs a solvent"),
         ({"solvent": 1.0}, "dielectric constant above 1"),
         ({"solvent": "w" * 10**6}, "the name of a solvent"),
         ({"solvent": (2.0,)}, "pair of it and the optical one"),
@@ -263,7 +263,7 @@ def test_what_knows_no_solvent_says_so(monkeypatch):
     result = solved(solvent="dmso")
     with pytest.raises(UnsupportedError, match="solvents"):
         result.to_pyscf()
-    with pytest.raises(InputError, match="without solvent"):
+    with pytest.raises(InputError, match="needs a result with a solvent"):
         solved().excitations(1, equilibrium_solvation=True)
     monkeypatch.setattr(continuum._solvent_modules().smd, "libsolvent", None)
     with pytest.raises(MissingDependencyError, match="libsolvent"):

@@ -71,7 +71,7 @@ def test_a_factor_of_vv10_is_in_the_energy_and_no_gradient_is_without_it():
     mf = result.to_pyscf()
     assert mf.energy_tot() == pytest.approx(result.energy, abs=1e-9)
     for derivative in (mf.nuc_grad_method(), mf.Hessian()):
-        with pytest.raises(UnsupportedError, match=r"leave out the factor of VV10, here 0\.5"):
+        with pytest.raises(UnsupportedError, match=r"ignore the factor of VV10, here 0\.5"):
             derivative.kernel()
     mf._numint = numint(pbe + vv10)
     assert np.isfinite(mf.nuc_grad_method().kernel()).all()
@@ -103,7 +103,7 @@ def test_the_grid_moves_only_where_pyscf_moves_it_right():
     ghost = dftfd.molecule("He 0 0 0; ghost-He 0 0 1", basis="sto-3g")
     mf = dftfd.run_scf(ghost, "pbe", **QUICK).to_pyscf()
     for derivative in (mf.nuc_grad_method(), mf.Gradients(), mf.Hessian()):
-        with pytest.raises(UnsupportedError, match="grid_response is wrong beside ghost atoms"):
+        with pytest.raises(UnsupportedError, match="grid_response is wrong with ghost atoms"):
             derivative.grid_response = True
         derivative.grid_response = False
     assert np.isfinite(mf.nuc_grad_method().kernel()).all()
@@ -177,7 +177,7 @@ def test_a_term_that_says_nothing_of_pyscf_is_refused():
             "which PySCF lacks",
             marks=pytest.mark.filterwarnings("ignore:the corrections of 'b97-3c'"),
         ),
-        ({"xc": "lh07t_svwn"}, "takes the exact-exchange energy density"),
+        ({"xc": "lh07t_svwn"}, "depends on the exact-exchange energy density"),
     ],
 )
 def test_what_pyscf_has_no_place_for_is_refused(options, message):

@@ -9,7 +9,7 @@ DFTFD_LIBXC_SOURCE names the source tree (7.0.0, as PySCF's libxc). Points and e
 data/jax_xc/verify.py: 3,000 points for each spin layout, a third of them from the density of the water cation; errors
 relative to the value plus the natural size of the quantity. A name agrees if energy and first derivatives are finite at
 all points and their errors at the 99th percentile are below 1e-10 and 1e-8, on all seeds; the first derivatives of
-models of the potential are the potential.
+model potentials are the potential.
 """
 
 import json

@@ -250,8 +250,8 @@ class Answers:
         if found is None and self._key(entry, names) in self._asked and not self._has_warned:
             self._has_warned = True
             warnings.warn(
-                f"what computes functional {name!r} is not what it was in results that {self._record.path} holds: its "
-                "formula, a parameter, or the version of dftfd, JAX or PySCF. They are computed anew.",
+                f"functional {name!r} has changed since the results in {self._record.path} were computed: its "
+                "formula, a parameter, or the version of dftfd, JAX or PySCF. These results are computed again.",
                 InputWarning,
                 stacklevel=2,
             )

@@ -16,7 +16,7 @@ def _distributed():
     except ImportError as error:
         raise MissingDependencyError("batches on a cluster need Dask: pip install 'dftfd[dist]'.") from error
     except ValueError as error:  # of a configuration file of Dask's that Dask does not take
-        raise MissingDependencyError(f"Dask does not start: {error} Mend or remove that file.") from error
+        raise MissingDependencyError(f"Dask does not start: {error} Repair or remove that file.") from error
     return distributed
 
 

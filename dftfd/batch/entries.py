@@ -110,7 +110,7 @@ def _sources(item) -> Iterator[tuple[str, object]]:
                 continue
             if path.lower().endswith(".json"):
                 raise InputError(
-                    f"{path!r} is taken for a QCSchema document, which has a calculation of its own; molecules of a "
+                    f"{path!r} is a QCSchema document, which specifies its own calculation, but molecules of a "
                     "batch share their options. Run it alone."
                 )
             frames = split_frames(read_geometries(path))
@@ -148,13 +148,15 @@ def _rows(path):
     if len(set(columns)) < len(columns):
         raise InputError(f"{path} has two columns of one name: {', '.join(map(shown, columns))}.")
     if not rows:
-        raise InputError(f"{path} has no molecules: a line of columns, file among them, and a line for each expected.")
+        raise InputError(
+            f"{path} has no molecules; a header with the column file, and a line for each molecule expected."
+        )
     for number, row in enumerate(rows, start=2):
         given = {key.strip().lower(): (value or "").strip() for key, value in row.items() if isinstance(key, str)}
         if "file" not in given or set(given) - {"file", "name", "charge", "spin", "multiplicity"}:
             raise InputError(
-                f"{path} has the columns {', '.join(map(shown, given))}; file is expected, and name, charge, spin or "
-                "multiplicity as far as wanted."
+                f"{path} has the columns {', '.join(map(shown, given))}; the column file, and optionally name, "
+                "charge, spin or multiplicity, expected."
             )
         numbers = {key: given[key] for key in ("charge", "spin", "multiplicity") if given.get(key)}
         is_whole = all(re.fullmatch(r"[+-]?[0-9]{1,3}", text) for text in numbers.values())
@@ -320,7 +322,7 @@ def energies_on(result: SCFResult, xc: Any) -> dict[str, float]:
     total = float(np.sum(list(energies.values())))
     if not np.isfinite(total):
         raise NumericalError(
-            f"the energy of {calculation.functional.name!r} on the density of {result.settings.functional!r} is not "
-            "finite; compute its own density, or look at the functional where densities are small (dftfd.audit)."
+            f"the energy of {calculation.functional.name!r} on the density of {result.settings.functional!r} is "
+            "not finite; use its own density, or check the functional at low densities (dftfd.audit)."
         )
     return {**energies, "total": total}

@@ -132,7 +132,7 @@ def _at(path) -> BenchmarkSet:
         raise FileError(f"cannot read {path}: {error.strerror or error}.") from error
     if fitting:
         return fitting[0].read(path, ())
-    raise FileError(f"{path} looks like none of the known forms of sets: {', '.join(COLLECTIONS)}, .json, .toml.")
+    raise FileError(f"{path} is in no known format of benchmark sets: {', '.join(COLLECTIONS)}, .json, .toml.")
 
 
 def located(name: str, data=None) -> Path:
@@ -140,12 +140,12 @@ def located(name: str, data=None) -> Path:
     found = COLLECTIONS[name].found
     place = os.environ.get(VARIABLE, "") if data is None else data
     if not place or found is None:
-        raise InputError(f"{name} does not come with dftfd: say where it lies with --data PATH, data= or {VARIABLE}.")
+        raise InputError(f"{name} does not come with dftfd: give its location with --data PATH, data= or {VARIABLE}.")
     path = Path(place)
     if not path.exists():
-        raise FileError(f"there is nothing at {path}, where {name} should lie.")
+        raise FileError(f"there is no file or folder {path}, where {name} is expected.")
     inside = sorted(path.iterdir()) if path.is_dir() else []
     for candidate in (path, *inside):
         if found(candidate):
             return candidate
-    raise FileError(f"{path} does not hold {name}: {COLLECTIONS[name].lies} expected.")
+    raise FileError(f"{path} does not contain {name}: {COLLECTIONS[name].lies} expected.")

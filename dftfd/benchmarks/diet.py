@@ -46,7 +46,9 @@ def read_diet(path, subsets=()) -> BenchmarkSet:
         sizes = _files(path)
         wanted = [word for word in subsets if word.isdecimal() and int(word) in sizes]
         if len(wanted) != 1:
-            raise InputError(f"{path} has diet sets of {', '.join(map(str, sizes))} reactions: say diet:SIZE.")
+            raise InputError(
+                f"{path} has diet sets of {', '.join(map(str, sizes))} reactions; choose one with diet:SIZE."
+            )
         path, subsets = sizes[int(wanted[0])], [word for word in subsets if word not in wanted]
     found = checked(_read(path))
     return found.only(subsets) if subsets else found
@@ -74,7 +76,7 @@ def _read(path) -> BenchmarkSet:
                 mean = MEAN_REFERENCE / weight if weight else None
                 subsets[subset] = Subset(subset, CLASS_OF.get(subset.lower(), ""), SOURCE, mean)
     except Exception as error:  # names, lists and numbers may stand anywhere
-        raise FileError(f"{path} is not of Diet GMTKN55's layout: {error!r} in {shown(where)}.") from error
+        raise FileError(f"{path} does not have the layout of Diet GMTKN55: {error!r} in {shown(where)}.") from error
     name = f"diet-{len(reactions)}"
     return BenchmarkSet(name, species, tuple(reactions), subsets, source=SOURCE, weighting="WTMAD-2")
 
@@ -118,9 +120,9 @@ def _tree(path) -> dict:
                 raise ValueError("no colon")
             parent = stack[-1][1][stack[-1][2]] if stack else root
             if name.strip() in parent:
-                raise ValueError(f"{shown(name.strip())} stands twice")
+                raise ValueError(f"{shown(name.strip())} occurs twice")
             parent[name.strip()] = value.strip() or {}
             stack.append((indent, parent, name.strip()))
     except (UnicodeDecodeError, ValueError, IndexError, TypeError, AttributeError) as error:
-        raise FileError(f"{path}, {where}: not of Diet GMTKN55's layout ({error}).") from error
+        raise FileError(f"{path}, {where}: not in the layout of Diet GMTKN55 ({error}).") from error
     return root

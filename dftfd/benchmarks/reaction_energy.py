@@ -193,7 +193,9 @@ def reaction(
     require_energy(get_functional(xc))
     checked = checked_options("reaction", "reaction", options, client)
     if thermo and "e-" in equation.split():
-        raise InputError("the Gibbs energy of a free electron is a convention; leave thermo out with e-.")
+        raise InputError(
+            "the Gibbs energy of a free electron is a matter of convention; leave out thermo for reactions with e-."
+        )
     of_molecule = molecule_options or {}
     refuse_unknown("reaction's molecule_options", of_molecule, ("basis", "cartesian", "ecp", "unit"))
     found = _set_of(equation, species or {}, of_molecule)

@@ -259,7 +259,9 @@ def read_document(path) -> BenchmarkSet:
     if not isinstance(document, dict) or "dftfd_benchmark" not in document:
         raise InputError(f"{path} is not a benchmark set: it lacks 'dftfd_benchmark' (docs/benchmark.md has the form).")
     if document["dftfd_benchmark"] != FORM:
-        raise InputError(f"{path} has form {shown(document['dftfd_benchmark'])} of benchmark sets; {FORM} is known.")
+        raise InputError(
+            f"{path} has form {shown(document['dftfd_benchmark'])} of benchmark sets; form {FORM} is supported."
+        )
     return checked(_from_document(document, path))
 
 
@@ -298,7 +300,7 @@ def _species(name, entry, folder, where) -> Species:
     where = f"{where}molecule {name}"
     entry = _entry(where, entry, ("file", "atoms", "charge", "spin", "basis"))
     if {"file", "atoms"} <= entry.keys():
-        raise InputError(f"{where} has a file and atoms; leave one out.")
+        raise InputError(f"{where} has both a file and atoms; remove one.")
     words = text.checked(f"{where}, atoms", entry.get("atoms")) if "file" not in entry else ""
     try:
         if "file" in entry:
@@ -306,7 +308,7 @@ def _species(name, entry, folder, where) -> Species:
         else:
             geometry = parse_geometry(words, where)
         if geometry.unit == "bohr":
-            raise InputError(f"{where} says that it is in bohr; sets have their molecules in angstrom.")
+            raise InputError(f"{where} is marked as in bohr; molecules of sets are in angstrom.")
     except DftfdError as error:
         return Species(name, "", reason=str(error))
     said: dict[str, Any] = {k: getattr(geometry, k) for k in ("charge", "spin") if getattr(geometry, k) is not None}
@@ -314,7 +316,7 @@ def _species(name, entry, folder, where) -> Species:
     given = {key: _CHARGE.checked(f"{where}, {key}", entry[key]) for key in ("charge", "spin") if key in entry}
     for key in ("charge", "spin"):
         if key not in given and key in geometry.mentions:
-            _warn(f"{where}: the geometry says {geometry.mentions[key]!r}, but no {key} in numbers; {key}=0 is taken.")
+            _warn(f"{where}: the geometry says {geometry.mentions[key]!r}, but no {key} as a number; {key}=0 is used.")
         elif key in given and said.get(key, given[key]) != given[key]:
             _warn(f"{where}: the geometry says {key}={said[key]}, but {key}={given[key]} was given and is used.")
     basis = None if entry.get("basis") is None else text.checked(f"{where}, basis", entry["basis"])
@@ -362,7 +364,7 @@ def _reaction(entry, where, factor, default) -> Reaction:
 def _published(entry, where, factor):
     found = mapping.checked(f"{where}, published", entry.get("published", {}))
     if len({key.lower() for key in found}) < len(found):
-        raise InputError(f"{where}, published: names that differ in the size of letters alone are one functional.")
+        raise InputError(f"{where}, published: names that differ only in case are the same functional.")
     return {key.lower(): factor * number().checked(f"{where}, {key}", x) for key, x in found.items()}
 
 

@@ -41,7 +41,9 @@ def read_refdata(path, subsets=()) -> BenchmarkSet:
         unknown = [name for name in subsets if name.lower() not in files]
         if unknown or not subsets:
             asked = f"no {unknown[0]!r}" if unknown else "many sets"
-            raise InputError(f"{path} has {asked}; say refdata:NAME, with NAME one of {', '.join(sorted(files))}.")
+            raise InputError(
+                f"{path} has {asked}; choose one with refdata:NAME, where NAME is one of {', '.join(sorted(files))}."
+            )
         files = {name.lower(): files[name.lower()] for name in subsets}
     reactions: list[Reaction] = []
     described = {}

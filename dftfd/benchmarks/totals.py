@@ -256,7 +256,7 @@ def _document(path, functionals: Sequence[str]):
         listed = parse_json(read_bytes(path, MAX_BYTES))
         entries = {str(entry["name"]): entry for entry in listed}
         if len(entries) < len(listed):
-            raise ValueError("a molecule's name stands twice")
+            raise ValueError("the name of a molecule occurs twice")
         theirs = {
             xc: {
                 name: number().convert(entry["energies"][xc])

@@ -62,7 +62,7 @@ class Commands(TyperGroup):
         given = [word.partition("=")[0] for word in rest]
         for option in once:
             if sum(given.count(flag) for flag in (*option.opts, *option.secondary_opts)) > 1:
-                warn(f"{option.opts[0]} is given more than once, the last value counts; one for each run.")
+                warn(f"{option.opts[0]} is given more than once; the last value is used.")
         if odd := next(filter(_DASHES.match, rest), None):
             raise InputError(f"{odd!r} is not an option{odd_character(odd)}; options begin with two hyphens, --.")
         function = getattr(command, "callback", None)
@@ -126,7 +126,7 @@ class Batch:
 
     jobs: Annotated[int, "Number of processes of a batch."] = 1
     record: Annotated[
-        Path | None, "Record of a batch, one line of JSON per result; recorded ones are not repeated."
+        Path | None, "Record of a batch, one line of JSON per result; a run with the same record continues."
     ] = None
     scheduler: Scheduler = ""
     table: Annotated[Path | None, "Write the table of a batch to this file (.csv)."] = None
@@ -134,8 +134,8 @@ class Batch:
 
 @contextmanager
 def messages(
-    verbose: Annotated[bool, "Print times of the stages, and sizes."] = False,
-    debug: Annotated[bool, "Show debugging messages, and the traceback of an error."] = False,
+    verbose: Annotated[bool, "Print times and sizes."] = False,
+    debug: Annotated[bool, "Show debugging messages and tracebacks of errors."] = False,
 ):
     """Inside, log records and warnings are single lines on standard error, each warning once."""
     handler, logger = logging.StreamHandler(), logging.getLogger("dftfd")
@@ -411,7 +411,7 @@ def run(
 
     given = given_options(context)
     if are_many(files, given):
-        refuse(given, ONE_MOLECULE, "is for one molecule; a batch writes its results to --record, a table to --table")
+        refuse(given, ONE_MOLECULE, "is for one molecule; a batch writes results to --record and a table to --table")
         run_batch_of(files, of_molecule, of_run, batch, outputs.overwrite, quiet)
     paths = outputs.checked()
     kept = as_checkpoint(of_run["checkpoint"], of_run["restart"], outputs.overwrite)
@@ -445,7 +445,7 @@ def _computed(system, settings, solvation_energy) -> dict[str, Any]:
     result = run_scf(system, **settings)
     if not solvation_energy:
         return {"result": result}
-    settings["progress"].note("the same in vacuum")
+    settings["progress"].note("the same calculation in vacuum")
     return {"result": result, "solvation": Solvation(result, run_scf(system, **in_vacuum(settings)))}
 
 
@@ -464,5 +464,5 @@ def _request(file, of_molecule, of_run, given):
 def _with_solvent(request, given):
     """The request; InputError for a solvation energy without a solvent."""
     if "solvation_energy" in given and request.settings.get("solvent") is None:
-        raise InputError("--solvation-energy needs the --solvent, such as water.")
+        raise InputError("--solvation-energy needs a solvent, as in --solvent water.")
     return request

@@ -28,7 +28,7 @@ def excitations(
     file: File,
     of_molecule,
     of_run,
-    n: Annotated[int, typer.Option("-n", "--number", help="How many excitations.", min=1)] = 5,
+    n: Annotated[int, typer.Option("-n", "--number", help="Number of excitations.", min=1)] = 5,
     tda: Annotated[bool, "Tamm-Dancoff approximation."] = False,
     triplets: Annotated[bool, "Triplets of a closed shell."] = False,
     spin_flip: Annotated[bool, "Spin flips from a high-spin state."] = False,
@@ -39,7 +39,7 @@ def excitations(
 ):
     """Compute excitation energies and absorption strengths."""
     if triplets and spin_flip:
-        raise InputError("--triplets and --spin-flip are two kinds of excitations; give one of them.")
+        raise InputError("--triplets and --spin-flip exclude each other; give one of them.")
     refuse_existing(output, overwrite, ".h5", ".json", ".html", exactly=True, reports=True)
     refuse_existing(plot, overwrite)
     if plot is not None:
@@ -104,14 +104,14 @@ def view(
 ):
     """Show a result in the browser.
 
-    The molecule with orbitals, density and potential to turn, and its report.
+    The page shows orbitals, density and potential on the molecule, and the report of the result.
     """
     from dftfd.response.excitations import load_excitations
     from dftfd.results.result_file import load_result
 
     if file.suffix.lower() != ".h5":
         what = f"dftfd run {file.name} --output {file.stem}.h5"
-        raise InputError(f"{file.name!r}: view shows results, .h5; for a molecule compute one first: {what}.")
+        raise InputError(f"{file.name!r}: view needs a result (.h5); for a molecule, compute one first: {what}.")
     refuse_existing(output, overwrite, ".html")
     result = load_result(file, functional_named(xc))
     if not sys.stderr.isatty():

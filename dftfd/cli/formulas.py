@@ -59,16 +59,16 @@ def check(
 def audit(
     target: Annotated[
         str,
-        typer.Argument(help="Functional, also FILE.py:NAME, or module:function, FILE.py:NAME of PySCF's kind."),
+        typer.Argument(help="Functional, or a function like PySCF's eval_xc, as module:function or FILE.py:NAME."),
     ],
-    libxc: Annotated[bool, "Audit libxc's own code of this name."] = False,
-    xctype: Annotated[str, "LDA, GGA or MGGA: what the function takes."] = "GGA",
-    reference: Annotated[str | None, "Functional that the target should equal."] = None,
+    libxc: Annotated[bool, "Audit libxc's own code for this functional."] = False,
+    xctype: Annotated[str, "LDA, GGA or MGGA: type of the function's input."] = "GGA",
+    reference: Annotated[str | None, "Functional to compare energies and derivatives with."] = None,
     json: JsonOut = False,
 ):
     """Look for mistakes in the derivatives of a functional.
 
-    Ours, libxc's or anybody's; exit code 1 where there are some.
+    The functional may be dftfd's, libxc's or your own code; exit code 1 if there are mistakes.
     """
     from dftfd.verify.audit import audit as audit_target
     from dftfd.verify.audit import import_target
@@ -98,7 +98,7 @@ def show(
     from dftfd.verify.report_card import report_card
 
     if plot is None and (compare is not None or surface or potential):
-        raise InputError("--compare, --surface and --potential are about the picture; say --plot FILE.png.")
+        raise InputError("--compare, --surface and --potential need a picture; give --plot FILE.png.")
     if plot is not None:
         require_picture(plot)
     if latex:
@@ -172,7 +172,7 @@ def workbench(
 ):
     """Write a page with sliders for parameters.
 
-    There it is evaluated while parameters are moved; the page needs no network.
+    The page evaluates the functional as the sliders move. It needs no network.
     """
     from dftfd.interactive.workbench import workbench as page_of
 
@@ -204,9 +204,9 @@ def oracle(
     """
     given = given_options(context)
     if at is None:
-        refuse(given, {"order", "digits"}, "belongs to --at FILE, points of your own")
+        refuse(given, {"order", "digits"}, "needs --at FILE, your own points")
     else:
-        refuse(given, {"points"}, "names stored points; --at FILE has its own")
+        refuse(given, {"points"}, "selects stored points and excludes --at FILE")
     if at is None and not name:
         from dftfd.verify.oracle import oracle_names
 
@@ -243,7 +243,7 @@ def read(
 ):
     """Describe a formula in libxc's notation.
 
-    FILE.mpl then stands wherever --xc does.
+    Every command that takes a functional also takes FILE.mpl.
     """
     from dftfd.functionals.named_files import described
 
@@ -257,7 +257,7 @@ def fit(
     *,
     parameters: Annotated[str, "Parameters to fit, separated by commas."] = "",
     of_run,
-    validation: Annotated[str, "Set that is held out: the fit ends where it gets no better."] = "",
+    validation: Annotated[str, "Validation set; the fit ends when its error no longer decreases."] = "",
     only: Annotated[str, "Subsets of the training set, separated by commas."] = "",
     limit: Annotated[int | None, typer.Option(min=1, help="Use only this many of its reactions.")] = None,
     basis: Annotated[str | None, "Basis set; default: the set's, else def2-svp."] = None,
@@ -266,12 +266,12 @@ def fit(
     evaluations: Annotated[int, "Maximum number of evaluations."] = 20,
     adam: Annotated[float | None, "Use optax's Adam with this learning rate."] = None,
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Reactions in each step of --adam, drawn with --seed.")
+        int | None, typer.Option(min=1, help="Number of reactions in each step of --adam, drawn with --seed.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the order of the batches.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the random batches.")] = 0,
     record: Annotated[Path | None, "Record of evaluations, from which an interrupted fit resumes."] = None,
     fixed_densities: Annotated[
-        str, "Evaluate energies on the densities of this functional, without further SCFs."
+        str, "Evaluate energies on the densities of this functional instead of self-consistently."
     ] = "",
     jobs: Annotated[int, "Number of processes."] = 1,
     save: Annotated[Path | None, "Write the fitted functional to this file (.json)."] = None,
@@ -351,19 +351,19 @@ def _tell_step(step):
 def discover(
     specification: Annotated[Path, typer.Argument(help="Specification of the search (.toml), see docs/discovery.md.")],
     folder: Annotated[Path, "Folder of the record and the results."] = Path("discovery"),
-    resume: Annotated[bool, "Go on from the record in the folder."] = False,
-    from_file: Annotated[Path | None, "--from", 'File of formulas to begin with, {"x": ..., "c": ...} a line.'] = None,
-    generations: Annotated[int | None, "Generations, in the place of the specification's."] = None,
-    hours: Annotated[float | None, "Time after which no further generation begins."] = None,
+    resume: Annotated[bool, "Continue from the record in the folder."] = False,
+    from_file: Annotated[Path | None, "--from", 'File of initial formulas, one {"x": ..., "c": ...} per line.'] = None,
+    generations: Annotated[int | None, "Number of generations; overrides the specification."] = None,
+    hours: Annotated[float | None, "Hours after which no further generation begins."] = None,
     jobs: Annotated[int, "Number of processes."] = 1,
     scheduler: Scheduler = "",
-    propose_with: Annotated[str, "Program that proposes, with its arguments."] = "",
-    look: Annotated[str, "Reason to look at held-out reactions at the end; looks are counted."] = "",
+    propose_with: Annotated[str, "Program that proposes formulas, with its arguments."] = "",
+    look: Annotated[str, "Reason to evaluate held-out reactions at the end; such evaluations are counted."] = "",
     quiet: Annotated[bool, "Print the result only."] = False,
 ):
     """Search for functionals that obey proved conditions.
 
-    Formulas are proposed, fitted to reaction energies on fixed densities, and proved or refuted.
+    Formulas are proposed, fitted to reaction energies on fixed densities, and their exact conditions proved or refuted.
     """
     from dftfd.batch.cluster import cluster_client
     from dftfd.discovery.running import discover as search
@@ -392,7 +392,7 @@ def _words(command: str) -> list[str]:
     try:
         return shlex.split(command)
     except ValueError as error:
-        raise InputError(f"--propose-with {shown(command)} is no command line: {error}.") from error
+        raise InputError(f"--propose-with {shown(command)} is not a command line: {error}.") from error
 
 
 def _tell_generation(found):
@@ -410,26 +410,30 @@ def invert(
     file: File,
     of_molecule,
     of_run,
-    target: Annotated[str, "Wave function that has the density: mp2, ccsd, casscf or fci."] = "",
+    target: Annotated[str, "Wave function of the density: mp2, ccsd, casscf or fci."] = "",
     active: Annotated[str, "Electrons and orbitals of casscf: 6,6."] = "",
     method: Annotated[str, "wu-yang, zhao-morrison-parr or one-orbital."] = "wu-yang",
-    reference: Annotated[str, "What the potential begins with: fermi-amaldi, or an LDA or GGA."] = "fermi-amaldi",
+    reference: Annotated[str, "Reference potential: fermi-amaldi, or an LDA or GGA."] = "fermi-amaldi",
     potential_basis: Annotated[
-        str, "Functions of the potential: even-tempered, orbitals, or a basis set."
+        str, "Basis of the potential: even-tempered, orbitals, or a basis set."
     ] = "even-tempered",
-    smoothing: Annotated[float | None, "Weight of smoothness; default: as much as density_tol allows."] = None,
+    smoothing: Annotated[
+        float | None, "Weight of the smoothness penalty; default: the largest that density_tol allows."
+    ] = None,
     density_tol: Annotated[float | None, "Largest allowed error of the density, per electron."] = None,
-    homo: Annotated[float | None, "Energy of the highest orbital [hartree]; default: 0 far away."] = None,
+    homo: Annotated[
+        float | None, "Energy of the highest orbital [hartree]; default: v_xc vanishes at infinity."
+    ] = None,
     output: Annotated[Path | None, "Write it to this HDF5 file."] = None,
     plot: Annotated[Path | None, "Draw the potential along a line (needs plots)."] = None,
-    atoms: Annotated[str, "Two atoms on that line, from 0."] = "0,1",
+    atoms: Annotated[str, "Two atoms on the line of --plot, counted from 0."] = "0,1",
     compare: Annotated[str, "Functionals whose potentials are drawn too, separated by commas."] = "",
     density_fit: Annotated[bool, "Fit the Coulomb integrals."] = False,
     overwrite: Overwrite = False,
 ):
     """Find the exchange-correlation potential of a density.
 
-    FILE is a result, .h5, whose density it is, or a molecule with --target, a wave function that PySCF computes.
+    FILE is a result (.h5) with the density, or a molecule; --target then names the wave function, computed by PySCF.
     """
     from dftfd.system.molecule import molecule
     from dftfd.training.inversion import invert as run_inversion

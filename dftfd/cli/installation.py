@@ -114,7 +114,7 @@ class Installation:
 def doctor(json_form: Annotated[bool, "--json", "Print one JSON document."] = False):
     """Show versions, threads, memory and missing packages.
 
-    BLAS and kept programs too; exit code 1 for a problem.
+    Also shows BLAS and the compilation cache; exit code 1 if there is a problem.
     """
     found = examine()
     say(json.dumps(asdict(found), indent=1) if json_form else report(found))
@@ -264,8 +264,8 @@ def get_libxc():
     """Fetch libxc's catalogue with pip, on any platform.
 
     dftfd reads the formulas in jax-xc's wheel, which are plain Python; its compiled part is for Python 3.11 and 3.12 on
-    x86-64 Linux alone and is never loaded. So the wheel serves every Python, without what it asks for. The one wheel
-    whose SHA-256 dftfd knows is taken, wherever pip finds it.
+    x86-64 Linux alone and is never loaded. The wheel therefore works with every Python, without its dependencies. Only
+    the wheel with the known SHA-256 is accepted.
     """
     from dftfd.functionals import catalogue, jax_xc_formula
 
@@ -285,11 +285,11 @@ def _fetch(folder):
         done = run_module("pip", ["--disable-pip-version-check", "install", "--quiet", *_WHEEL, *asked])
     if "No module named pip" in done.stderr:
         raise MissingDependencyError(
-            f"{sys.executable} has no pip, which fetches {PACKAGE}; bring it by python -m ensurepip."
+            f"{sys.executable} has no pip, which fetches {PACKAGE}; install pip with python -m ensurepip."
         )
     if done.returncode:
         reason = ([line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["no reason given"])[-1]
-        raise FileError(f"pip did not bring {PACKAGE} to {folder}: {reason.removeprefix('ERROR: ')}")
+        raise FileError(f"pip did not install {PACKAGE} to {folder}: {reason.removeprefix('ERROR: ')}")
 
 
 DAY, MB = 86400, 1e6
@@ -297,8 +297,8 @@ DAY, MB = 86400, 1e6
 
 @command()
 def cache(
-    clear: Annotated[bool, "Remove all of them."] = False,
-    older_than: Annotated[float | None, "Remove those unused for this many days."] = None,
+    clear: Annotated[bool, "Remove all compiled programs."] = False,
+    older_than: Annotated[float | None, "Remove programs unused for this many days."] = None,
 ):
     """Show or clear the compiled programs kept between runs."""
     from dftfd.runtime.kept_programs import cache_folder, cache_limit, forget, kept_programs
@@ -327,7 +327,7 @@ KINDS = (
     "exchange-correlation",
     "kinetic energy",
     "Coulomb energy",
-    "model of the potential",
+    "model potential",
 )
 
 _ALIASES = {
@@ -336,6 +336,7 @@ _ALIASES = {
     "c": "correlation",
     "xc": "exchange-correlation",
     "k": "kinetic energy",
+    "model of the potential": "model potential",
 }
 """Words of libxc's names."""
 
@@ -347,14 +348,14 @@ def list_names(
     family: Annotated[str | None, f"Only these: {', '.join(FAMILIES)}."] = None,
     kind: Annotated[str | None, f"Only these: {', '.join(KINDS)}."] = None,
     hybrid: Annotated[bool | None, "Only those with exact exchange, or without."] = None,
-    uses: Annotated[str | None, "Only those that use it: sigma, lapl, tau."] = None,
+    uses: Annotated[str | None, "Only those that use sigma, lapl or tau."] = None,
     since: Annotated[int | None, "Only those published in this year or later."] = None,
     json_form: Annotated[bool, "--json", "Print one JSON document."] = False,
 ):
     """List the known functionals.
 
-    The library's own, and libxc's under libxc:NAME. Of sources, a combination's own comes first, those of its terms
-    behind it.
+    dftfd's own functionals, and libxc's as libxc:NAME. The first source is that of the combination, followed by those
+    of its terms.
     """
     family, kind = _known_word("family", family, FAMILIES), _known_word("kind", kind, KINDS)
     wanted = {
@@ -471,7 +472,7 @@ complete -o default -F _dftfd dftfd
 def completion(shell: Annotated[str, typer.Argument(help=f"One of {', '.join(SHELLS)}.")] = "bash"):
     """Print the shell completion of commands and names.
 
-    For one session: eval "$(dftfd completion bash)". For all: put that line into ~/.bashrc or ~/.zshrc.
+    For one session: eval "$(dftfd completion bash)". For all sessions, add this line to ~/.bashrc or ~/.zshrc.
     """
     if shell not in SHELLS:
         raise typer.BadParameter(f"{shell!r}: one of {', '.join(SHELLS)} expected.")

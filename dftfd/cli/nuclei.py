@@ -32,7 +32,7 @@ from dftfd.runtime.records import require_new_record
 from dftfd.system.geometry import MAX_ATOMS
 
 File = Annotated[str, typer.Argument(help="xyz file, or coordinates such as 'H 0 0 0; H 0 0 0.74'.")]
-NoGridResponse = Annotated[bool, "Leave out the motion of the quadrature grid."]
+NoGridResponse = Annotated[bool, "Neglect the motion of the quadrature grid."]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Excited:
 
     state: Annotated[int, typer.Option(min=0, help="Number of an excited state, from 1; 0: the ground state.")] = 0
     tda: Annotated[bool, "Excited states in the Tamm-Dancoff approximation."] = False
-    triplets: Annotated[bool, "Excited states that are triplets of a closed shell."] = False
+    triplets: Annotated[bool, "Triplet states of a closed shell."] = False
 
     @property
     def spin(self) -> str | None:
@@ -51,9 +51,9 @@ class Excited:
     def check(self, given, of_ground_state):
         """Raise where options of excited states and of the ground state do not go together."""
         if self.state:
-            refuse(given, of_ground_state, "is of the ground state; leave it out with --state")
+            refuse(given, of_ground_state, "is for the ground state; leave it out with --state")
         else:
-            refuse(given, OF_STATE - {"state"}, "is of an excited state; say which one, as in --state 1")
+            refuse(given, OF_STATE - {"state"}, "is for an excited state; choose one, as in --state 1")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Gas:
 OF_STATE = {field.name for field in fields(Excited)}
 ONLY_ONE = {*ONE_MOLECULE, *OF_STATE, "trajectory", "transition_state", "exact_hessian"}
 
-_ALONE = "is for one molecule; a batch has --record and --table"
+_ALONE = "is for one molecule; use --record and --table for a batch"
 
 
 @command()
@@ -157,7 +157,7 @@ def optimize(
     *,
     trajectory: Annotated[
         Path | None,
-        "Extended xyz file of the steps, as they are done; default: NAME.optimization.xyz of NAME.xyz.",
+        "Extended xyz file of the steps; default: NAME.optimization.xyz for NAME.xyz.",
     ] = None,
     restart: Annotated[bool, "Continue an interrupted trajectory."] = False,
     constraints: Annotated[Path | None, "Constraints in geomeTRIC's format, atoms from 1."] = None,
@@ -232,10 +232,12 @@ def scan(
     file: File,
     of_molecule,
     of_run,
-    bond: Annotated[tuple[int, int] | None, "Two atoms, from 0 (O1 is 0), whose distance is scanned."] = None,
-    angle: Annotated[tuple[int, int, int] | None, "Three atoms, from 0, whose angle at the second is scanned."] = None,
+    bond: Annotated[tuple[int, int] | None, "Two atoms whose distance is scanned, counted from 0 (O1 is 0)."] = None,
+    angle: Annotated[
+        tuple[int, int, int] | None, "Three atoms, counted from 0, whose angle at the second is scanned."
+    ] = None,
     dihedral: Annotated[
-        tuple[int, int, int, int] | None, "Four atoms, from 0, whose dihedral angle is scanned."
+        tuple[int, int, int, int] | None, "Four atoms, counted from 0, whose dihedral angle is scanned."
     ] = None,
     first: Annotated[float | None, "--from", "First value, angstrom or degree."] = None,
     last: Annotated[float | None, "--to", "Last value, angstrom or degree."] = None,
@@ -244,7 +246,7 @@ def scan(
     record: Annotated[Path | None, "Record of finished points, from which --restart continues."] = None,
     restart: Annotated[bool, "Continue with the points of --record."] = False,
     constraints: Annotated[Path | None, "More constraints, in geomeTRIC's format, atoms from 1."] = None,
-    max_steps: Annotated[int, "Maximum number of steps at a value."] = 100,
+    max_steps: Annotated[int, "Maximum number of optimisation steps for each value."] = 100,
     output: Annotated[list[Path] | None, "Write a file; .csv .xyz .json .png .svg .pdf. May be repeated."] = None,
     overwrite: Overwrite = False,
 ):

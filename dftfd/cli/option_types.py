@@ -136,7 +136,7 @@ def functional_named(name):
     from dftfd.functionals.named_files import functional_in_file, names_file
 
     if name is not None and name.strip().lower().endswith(".py"):
-        raise InputError(f"{name!r} is a file without the name of what is meant in it; write {name.strip()}:NAME.")
+        raise InputError(f"{name!r} lacks the name of a functional in the file; write {name.strip()}:NAME.")
     return functional_in_file(name) if name is not None and names_file(name) else name
 
 

@@ -66,9 +66,9 @@ def benchmark(
 ):
     """Print the errors of functionals for reactions.
 
-    They are those of a set with known energies.
+    SET is a set of reactions with known energies.
 
-    The set `totals` compares total energies with those of another program instead.
+    The set `totals` instead compares total energies with those of another program.
     """
     from dftfd.benchmarks import plan_benchmark, shipped_sets
 
@@ -82,7 +82,7 @@ def benchmark(
     of_set = {"only": words_of(only), "density": functional_named(density), "molecule_options": of_molecule}
     if name == TOTALS:
         refused = {"only": only, "density": density, "latex": latex, "html": html, "dry_run": dry_run} | of_molecule
-        refuse([key for key, value in refused.items() if value], refused, "does not go with total energies")
+        refuse([key for key, value in refused.items() if value], refused, "is not available for total energies")
         given = given_options(context)
         of_run, of_set = {key: value for key, value in of_run.items() if key in given}, {}
     options = common | of_set | of_run
@@ -121,15 +121,15 @@ def passport(
 ):
     """Show a functional's energies of atoms on fixed densities.
 
-    They tell it from others of the same name.
+    They distinguish functionals of the same name.
     """
     from dftfd.verify.passport import Comparison, passport_of
 
     if output is not None and output.suffix.lower() != ".json":
-        raise InputError(f"--output {output}: a passport is a file .json, which --compare reads.")
+        raise InputError(f"--output {output}: the name of a passport file must end in .json.")
     if output is not None and compare is not None:
         raise InputError(
-            f"--output keeps one passport, --compare has two; write each: passport {name} --output {output}."
+            f"--output writes one passport, but --compare has two; write each: passport {name} --output {output}."
         )
     refuse_existing(output, overwrite, ".json")
     with at_work("computing energies of atoms"):
@@ -165,7 +165,7 @@ def _outputs(given, overwrite):
     """Paths and their formats; FileError where one exists or cannot be written, before anything is computed."""
     outputs = {path: ending for ending, path in given.items() if path is not None}
     if len(outputs) < sum(path is not None for path in given.values()):
-        raise InputError("two outputs have the name of one file; give each a name of its own.")
+        raise InputError("two outputs have the same file name; give different names.")
     for path, ending in outputs.items():
         refuse_existing(path, overwrite, ending)
     return outputs
@@ -203,7 +203,7 @@ def reaction(
 ):
     """Compute the energy of a reaction.
 
-    With --optimize at optimised geometries, with --thermo as Gibbs energy too.
+    With --optimize, geometries are optimised first. With --thermo, Gibbs energies are computed too.
     """
     from dftfd.batch.cluster import cluster_client
     from dftfd.benchmarks.reaction_energy import ENDINGS
@@ -212,9 +212,9 @@ def reaction(
 
     given = given_options(context)
     if not thermo:
-        refuse(given, {field.name for field in fields(gas)}, "is of a Gibbs energy; give --thermo, too")
+        refuse(given, {field.name for field in fields(gas)}, "needs --thermo")
     if not optimize:
-        refuse(given, {"max_steps"}, "is of an optimisation; give --optimize, too")
+        refuse(given, {"max_steps"}, "needs --optimize")
     refuse_existing(output, overwrite, *ENDINGS, exactly=True)
     wanted: dict[str, Any] = {"optimize": optimize, "max_steps": max_steps, "thermo": thermo, "jobs": jobs}
     wanted |= {"record": record, "molecule_options": of_molecule, **vars(gas)}
@@ -252,7 +252,8 @@ def audit_code(
 ):
     """Compare the forces of another program with its energies.
 
-    Forces, Hessians, dipoles against differences, sums, symmetry, equivalent inputs; exit code 1 where they disagree.
+    Forces, Hessians and dipoles are compared with finite differences, symmetry and equivalent inputs; exit code 1 if
+    they disagree.
     """
     from dftfd.interop.asked_program import ProgramTarget
     from dftfd.verify.code_audit import OwnTarget, as_target

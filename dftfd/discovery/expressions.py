@@ -413,7 +413,7 @@ def parsed(text: str) -> Tree:
         return canonical(_read(ast.parse(text.strip(), mode="eval").body))
     except (SyntaxError, ValueError, RecursionError, OverflowError, MemoryError) as error:
         known = ", ".join([*INGREDIENTS, *(f"{name}(x)" for name in FUNCTIONS)])
-        raise InputError(f"{shown(text)} is no formula: {error}. Known are + - * / ** and {known}.") from error
+        raise InputError(f"{shown(text)} is not a formula: {error}. Known are + - * / ** and {known}.") from error
 
 
 _CALLS = {"u": "u", "inv": "inv", "log1p": "log", "log": "log", "sqrt1p": "sqrt", "x_asinh_x": "ash", "ash": "ash"}

@@ -92,8 +92,8 @@ class TrainingPoints:
         """The reactions of a role and their molecules; InputError for held-out ones, which `look` shows."""
         if role not in ROLES[:2]:
             raise InputError(
-                f"{shown(role)} reactions were asked for; of() has {' and '.join(ROLES[:2])} ones, and each look(...) "
-                "at those held out is counted in a file."
+                f"{shown(role)} reactions were requested, but of() only returns {' and '.join(ROLES[:2])} ones; "
+                "use look(...) for held-out reactions, which is counted in a file."
             )
         return self.chosen([one == role for one in self.role])
 
@@ -171,7 +171,7 @@ def count_look(ledger: Any, what: str, reactions: Sequence[str], why: str) -> in
     cannot be written, DamagedFileError for a ledger whose lines were changed.
     """
     if not str(why).strip():
-        raise InputError(f"{what} are looked at without a reason; say why, the ledger keeps it.")
+        raise InputError(f"{what} cannot be evaluated without a reason, which is written to the ledger; give one.")
     with recorded(ledger, LEDGER, {"counts": "every look"}) as record:
         number = len(record.pieces) + 1
         record.add(

@@ -326,10 +326,10 @@ class FromCommand:
         try:
             done = run_program(self._words, ".", DEMAND_TIME, "".join(json.dumps(row) + "\n" for row in rows))
         except OSError as error:
-            raise FileError(f"the command {self._words[0]!r} that proposes does not run: {error}.") from error
+            raise FileError(f"the command {self._words[0]!r} for proposals does not run: {error}.") from error
         if done.returncode:
             said = done.stderr.strip()[-200:]
-            raise FileError(f"the command {self._words[0]!r} that proposes ended with code {done.returncode}: {said}")
+            raise FileError(f"the command {self._words[0]!r} for proposals ended with code {done.returncode}: {said}")
         found = (read_candidate(line, self._form) for line in done.stdout[:LONGEST_ANSWER].splitlines())
         return [(one, self.name) for one in found if isinstance(one, Candidate)][:count]
 
@@ -342,7 +342,7 @@ def read_candidate(line: str, form: Form) -> Candidate | Exception:
         return error
     if found.is_valid(form):
         return found
-    return InputError(f"{found} has ingredients that the search does not, or does not vanish in the uniform gas")
+    return InputError(f"{found} has ingredients that the search does not use, or does not vanish in the uniform gas")
 
 
 def candidates_in(path: Any, form: Form) -> list[Candidate]:

@@ -87,7 +87,7 @@ def discover(
     }
     path = None if folder is None else Path(folder) / "record.jsonl"
     if path is not None and not resume and os.path.lexists(path):
-        raise FileError(f"{path} exists: go on from it with resume=True (--resume), or take another folder.")
+        raise FileError(f"{path} exists: continue it with resume=True (--resume), or choose another folder.")
     with recorded(path, RECORD, identity) as record:
         if path is not None:
             unfinished[str(path)] = " with --resume"
@@ -139,7 +139,7 @@ def read(given: Any, command: Sequence[str] = ()) -> Specification:
         try:
             data, folder = tomllib.loads(read_bytes(given, LONGEST).decode()), Path(given).parent
         except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
-            raise FileError(f"{given} is no TOML file: {error}.") from error
+            raise FileError(f"{given} is not a TOML file: {error}.") from error
     refuse_unknown("discover", data, [*_TOP, "exchange", "correlation", "conditions", "proposers", "points"])
     top = {name: _TOP[name].checked(f"discover: {name}", data[name]) for name in _TOP if name in data}
     if not top.get("name", "found").isidentifier():
@@ -203,11 +203,11 @@ def _shares(given, command):
     }
     if bool(shares.get("command")) != bool(command):
         raise InputError(
-            "discover: proposers.command has a share, and no program is given, or the reverse; a file names none: "
-            "propose_with=[...] (--propose-with)."
+            "discover: proposers.command has a share but no program is given, or the reverse; give a program "
+            "with propose_with=[...] (--propose-with), or the share 0."
         )
     if not sum(shares.values()) > 0:
-        raise InputError("discover: proposers have no share; give one, as {evolution = 1}.")
+        raise InputError("discover: no proposer has a share; give one, as {evolution = 1}.")
     return shares
 
 

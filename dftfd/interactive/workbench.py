@@ -174,7 +174,7 @@ class Part:
 
 
 def parts_of(functional: Functional) -> list[Part]:
-    """The semilocal terms by kind. UnsupportedError for models of the potential and what is no semilocal energy."""
+    """The semilocal terms by kind. UnsupportedError for model potentials and what is no semilocal energy."""
     found: dict[str, list] = {}
     for term in Parts(functional).semilocal().terms:
         kinds = [kind for kind in _KINDS if f"_{kind}_" in f"_{term[1].name}_"]

@@ -170,7 +170,7 @@ def read_program(path: Path) -> ProgramTarget:
     try:
         found = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise FileError(f"{path} is no TOML file: {error}.") from error
+        raise FileError(f"{path} is not a TOML file: {error}.") from error
     tasks = found.pop("tasks", None)
     words = found.pop("command", None)
     of_text = {"name": str(path.stem), "ghost": "", "input": "input.dat", "output": "output.dat"}

@@ -1,6 +1,6 @@
 """libxc, the reference for functionals: energies per volume and their derivatives on arrays, potentials and matrices.
 
-`reference` gives libxc's own numbers, `model_potential` those of models of the potential, `evaluate` ours in libxc's
+`reference` gives libxc's own numbers, `model_potential` those of model potentials, `evaluate` ours in libxc's
 layout.
 
 libxc is the one that PySCF brings along, called through its C interface. Variables and components are libxc's, see
@@ -144,7 +144,7 @@ def reference(
 
 
 def model_potential(name: str, variables: np.ndarray, n_spin: int, threshold: float | None = None) -> np.ndarray:
-    """v_s (spin, point) [hartree] of libxc's models of the potential, LB94 and such, which have no energy.
+    """v_s (spin, point) [hartree] of libxc's model potentials, LB94 and such, which have no energy.
 
     variables, threshold: see `reference`.
     """
@@ -357,7 +357,7 @@ def evaluate(
     `exc` is (N,). Each derivative has one row per component, or is (N,) with one component:
     order 1: vrho, vsigma, vlapl, vtau; order 2: v2rho2 (aa, ab, bb), v2rhosigma (a_aa, a_ab, a_bb, b_aa, ...),
     v2sigma2, ...; order 3: v3rho3, v3rho2sigma, ...; order 4: v4rho4, ... The last index runs fastest. Only arrays of
-    the variables that the functional depends on are there, and `exc` where there is an energy: models of the potential
+    the variables that the functional depends on are there, and `exc` where there is an energy: model potentials
     have `vrho` without it.
 
     A spin without a positive density is empty, as in libxc: its gradient, Laplacian and tau count as zero.
@@ -376,7 +376,7 @@ def evaluate(
             "and tau, evaluate its semilocal_part."
         )
     if not isinstance(order, int) or not 0 <= order <= MAX_ORDER:
-        raise FunctionalError(f"order {order!r} was asked for; an integer from 0 to {MAX_ORDER} expected.")
+        raise FunctionalError(f"order {order!r} was requested; an integer from 0 to {MAX_ORDER} expected.")
     arrays = _checked({"rho": rho, "sigma": sigma, "lapl": lapl, "tau": tau})
     n_spin, n_points = (1 if arrays["rho"].ndim == 1 else 2), arrays["rho"].shape[-1]
     kernel = pointwise_kernel(functional, n_spin)

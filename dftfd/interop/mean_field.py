@@ -200,8 +200,9 @@ def _require_same_gradient(mf, result):
     allowed = SAME_GRADIENT + np.linalg.norm(mf.get_grad(mf.mo_coeff, mf.mo_occ))
     if not off <= allowed:
         raise UnsupportedError(
-            f"to_pyscf() hands over nothing: PySCF's gradient is up to {off:.1e} hartree/bohr from the result's, where "
-            f"{allowed:.1e} can be left by convergence; take result.forces(), or to_pyscf(compare_gradient=False)."
+            f"to_pyscf() hands over nothing: PySCF's gradient is up to {off:.1e} hartree/bohr from the result's, "
+            f"but convergence explains only {allowed:.1e}; use result.forces(), or "
+            "to_pyscf(compare_gradient=False)."
         )
 
 
@@ -243,8 +244,8 @@ class _FixedGrid:
     def grid_response(self, wanted):
         if wanted:
             raise UnsupportedError(
-                "PySCF's grid_response is wrong beside ghost atoms and core potentials, with none of a given grid; "
-                "take result.forces() and result.hessian(), or PySCF's derivatives without it."
+                "PySCF's grid_response is wrong with ghost atoms and core potentials, and impossible with a "
+                "given grid; use result.forces() and result.hessian(), or PySCF's derivatives without it."
             )
 
 
@@ -289,7 +290,7 @@ def molden_text(result: Any) -> str:
     """Geometry, basis set and orbitals of a result in Molden format; unrestricted ones as alpha, then beta."""
     mole, stream = to_pyscf(result.molecule), io.StringIO()
     if max(mole.bas_angular(shell) for shell in range(mole.nbas)) > 4:
-        raise UnsupportedError("the Molden format ends at g functions; take a smaller basis set, or an .h5 file.")
+        raise UnsupportedError("the Molden format has no functions beyond g; use a smaller basis set, or an .h5 file.")
     spins = ("Alpha", "Beta") if result.method == "UKS" else ("Alpha",)
     occupations = result.mo_occ if result.method == "UKS" else result.mo_occ.sum(axis=0, keepdims=True)
     with quiet():

@@ -66,7 +66,7 @@ def numint(functional: Any) -> "NumInt":
     it off, `mf.nlc = "vv10"` adds it, with PySCF's parameters, to a functional without it.
 
     Raises UnsupportedError for what PySCF has no place for: functionals of the Laplacian, double integrals other than
-    VV10, models of the potential, exact exchange with several omegas, density matrices of two- and four-component
+    VV10, model potentials, exact exchange with several omegas, density matrices of two- and four-component
     orbitals; MissingDependencyError for a PySCF out of range. One newer than is known comes with an InputWarning.
     """
     found = get_functional(functional)
@@ -160,7 +160,7 @@ class _ScaledVV10(tuple):
 
     def __len__(self):
         raise UnsupportedError(
-            "PySCF's gradients and second derivatives leave out the factor of VV10, here "
+            "PySCF's gradients and second derivatives ignore the factor of VV10, here "
             f"{', '.join(f'{float(factor):g}' for _, factor in self)}; take dftfd's own, result.forces() and "
             "result.hessian()."
         )
@@ -336,8 +336,8 @@ def _require_supported_pyscf():
     tested = f"{'.'.join(map(str, OLDEST))} to {'.'.join(map(str, TESTED))}"
     if found < OLDEST or found[0] > TESTED[0] or not complete:
         raise MissingDependencyError(
-            f"PySCF {pyscf.__version__} asks for functionals in another way than the versions {tested} that this was "
-            "made for; install one of them."
+            f"PySCF {pyscf.__version__} calls functionals in another way than the supported versions {tested}; "
+            "install one of them."
         )
     if found > TESTED:
         message = f"PySCF {pyscf.__version__} is newer than the versions {tested} that this was compared with."

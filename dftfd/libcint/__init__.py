@@ -25,8 +25,8 @@ def _import_pyscf():
     """Import PySCF with its own defaults."""
     if sys.flags.optimize > 1:
         raise UnsupportedError(
-            "Python runs without docstrings (-OO, or PYTHONOPTIMIZE=2), which PySCF puts together where it is "
-            "imported; start it without, or with -O."
+            "Python runs without docstrings (-OO, or PYTHONOPTIMIZE=2), but PySCF needs them when it is "
+            "imported; start Python without -OO, or with -O."
         )
     given = os.environ.get(_VARIABLE)
     for file in (given, Path.home() / _NAME, _NAME):
@@ -36,7 +36,7 @@ def _import_pyscf():
     try:
         import pyscf  # noqa: F401
     except FileNotFoundError as error:  # PySCF asks for the current folder
-        raise FileError("the current folder does not exist any more; change to another one.") from error
+        raise FileError("the current folder no longer exists; change to another one.") from error
     except ValueError as error:
         raise InputError(f"PySCF does not start: {error}; PYSCF_MAX_MEMORY must be a number of MB.") from error
     finally:

@@ -65,8 +65,8 @@ def cavity_dispersion(molecule, solvent: str) -> tuple[float, np.ndarray]:
     smd = _solvent_modules().smd
     if smd.libsolvent is None:
         raise MissingDependencyError(
-            "SMD needs a part of PySCF that this build lacks (libsolvent, cmake -DENABLE_SMD=ON); the wheels of "
-            "pip have it, and the other solvent models do without."
+            "SMD needs a part of PySCF that this build lacks (libsolvent, cmake -DENABLE_SMD=ON); the wheels on "
+            "PyPI have it. The other solvent models do not need it."
         )
     given = SimpleNamespace(mol=mole_of_nuclei(molecule), solvent=solvent, solvent_descriptors=None)
     energy, of_real = smd.get_cds_legacy(given)

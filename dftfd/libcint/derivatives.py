@@ -204,8 +204,8 @@ def derivative_by_range(code: Callable[[float], np.ndarray], omega: float, order
     """
     if order not in _EIGHTH:
         raise UnsupportedError(
-            f"the derivative of order {order} by the range omega of exact exchange was asked for; there are the first "
-            "and the second."
+            f"the derivative of order {order} with respect to omega of exact exchange is not available, only the "
+            "first and second."
         )
     step, sign = STEP * omega, (-1) ** order
     nodes = [(k, w, v) for k, (w, v) in enumerate(zip(_EIGHTH[order], _SIXTH[order], strict=True), start=1)]

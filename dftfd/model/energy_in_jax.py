@@ -127,7 +127,7 @@ def energy(
     functional: a name or a Functional.   The other options, and their defaults, are those of `run_scf`: at the same P,
     E(P) is the energy of `run_scf`, and jax.grad(E)(P) its Fock matrix. All integrals and orbitals are held in memory.
 
-    Raises InputError for options that cannot be carried out, UnsupportedError for models of the potential alone,
+    Raises InputError for options that cannot be carried out, UnsupportedError for model potentials,
     ResourceError where the arrays take more than `max_memory`, by default 80 % of what is free.
 
     >>> import dftfd, jax

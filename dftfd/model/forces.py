@@ -87,7 +87,7 @@ def nuclear_forces(
     are then not the gradient of the energy and do not add up to zero.
     progress: as in run_scf.
 
-    Raises NotConvergedError without convergence, UnsupportedError for models of the potential, which have no energy.
+    Raises NotConvergedError without convergence, UnsupportedError for model potentials, which have no energy.
     """
     calculation = result.calculation
     molecule = calculation.molecule
@@ -122,7 +122,7 @@ def point_charge_forces(result) -> np.ndarray:
 
 
 def require_energy(functional) -> None:
-    """Raise UnsupportedError, naming them, where terms are models of the potential alone: their total is incomplete."""
+    """Raise UnsupportedError, naming them, where terms are model potentials: their total is incomplete."""
     supports.require("energy differences", functional)
 
 

@@ -257,8 +257,8 @@ def require_settings_of_jax() -> None:
     for name, allowed in _SETTINGS_OF_JAX.items():
         if (value := getattr(config, name, None)) not in (None, *allowed):
             raise InputError(
-                f"JAX's setting {name}={value!r} ends every calculation; jax.config.update({name!r}, {allowed[0]!r}) "
-                "is what dftfd can work with."
+                f"JAX's setting {name}={value!r} stops every calculation; jax.config.update({name!r}, "
+                f"{allowed[0]!r}) works with dftfd."
             )
 
 

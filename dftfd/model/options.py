@@ -309,7 +309,7 @@ class Options:
         for name, value in vars(self).items():
             object.__setattr__(self, name, OPTIONS[name].kind.checked(name, value))
         if self.smearing is not None and self.occupations is not None:
-            raise InputError("smearing decides the occupations; leave one of the two options out.")
+            raise InputError("smearing= determines the occupations; leave out one of the two options.")
 
     def __eq__(self, other):
         return isinstance(other, Options) and all(map(values.same_value, vars(self).values(), vars(other).values()))

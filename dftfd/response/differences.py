@@ -79,9 +79,9 @@ class KeptFunctions:
         found = min(most, self.turning * SHARE[points], self.to_threshold / (MARGIN * points / 2))
         if found < SHORTEST:
             raise InputError(
-                f"the {self.n_left_out} combinations of basis functions that are left out change within {found:.0e} "
-                "bohr, too fast for differences of forces. Move linear_dependence= away from the eigenvalues of the "
-                "overlap, or take a basis with fewer functions."
+                f"the {self.n_left_out} linear combinations of basis functions that were removed change within "
+                f"{found:.0e} bohr, too fast for differences of forces. Move linear_dependence= away from the "
+                "eigenvalues of the overlap, or take a basis with fewer functions."
             )
         return found
 

@@ -145,7 +145,10 @@ class Excitations(ShownAsText):
     def ground_state(self) -> SolvedCalculation:
         """The result that these are excitations of; InputError for those of a file."""
         if self.result is None:
-            raise InputError("excitations of a file know no ground state: compute them, by result.excitations(...).")
+            raise InputError(
+                "excitations loaded from a file do not contain the ground state; compute them with "
+                "result.excitations(...)."
+            )
         return self.result
 
     @public
@@ -266,7 +269,7 @@ def excitations_of(
     """The Excitations of a result; see SCFResult.excitations."""
     progress = as_progress(progress)
     if equilibrium and result.calculation.surroundings.solvent is None:
-        raise InputError("equilibrium_solvation=True of a result without solvent; give run_scf a solvent='water'.")
+        raise InputError("equilibrium_solvation=True needs a result with a solvent; give run_scf solvent='water'.")
     response, tda = _operators(result, spin, progress, not equilibrium), tda or spin == "flip"
     if n > response.size:
         raise InputError(
@@ -300,10 +303,12 @@ def _operators(result: SolvedCalculation, spin, progress, fast) -> Any:
         return SpinFlip(result, progress)
     supports.require("excitations", result.functional, result.features)
     if spin is not None and result.method != "RKS":
-        raise InputError(f"spin={spin!r} is for a closed shell, RKS; UKS excitations are of any spin: leave it out.")
+        raise InputError(f"spin={spin!r} is for closed shells (RKS); UKS excitations include all spins: leave it out.")
     response = LinearResponse(result, spin == "triplet", progress, fast=fast)
     if not response.size:
-        raise InputError("no orbital is empty in this basis set, so there are no excitations; take a larger basis.")
+        raise InputError(
+            "there is no empty orbital in this basis set, so there are no excitations; use a larger basis."
+        )
     return response
 
 
@@ -315,7 +320,7 @@ def _roots(response, n, tda, tolerance, progress):
     if cheaper is None:
         return lowest_roots(response, (start, start), n, tda, tolerance, limit, progress.note)
     begin = lowest_roots(cheaper, (start, start), min(n + 2, len(start)), tda, LOOSE, limit, progress.note)
-    progress.note("now with the whole energy")
+    progress.note("now with the full response")
     return lowest_roots(response, (begin.R, begin.L), n, tda, tolerance, limit, progress.note, cheaper)
 
 
@@ -368,9 +373,11 @@ def state_of(
 ) -> ExcitedState:
     """See Excitations.state."""
     if found.spin == "flip":
-        raise InputError("states of flipped spins have no forces here; take excitations of UKS, or spin='triplet'.")
+        raise InputError("spin-flip states have no forces; use excitations of UKS, or spin='triplet'.")
     if found.solvation == "non-equilibrium":
-        raise InputError("states out of equilibrium with a solvent have no forces; take equilibrium_solvation=True.")
+        raise InputError(
+            "states that are not in equilibrium with the solvent have no forces; use equilibrium_solvation=True."
+        )
     thresholds = Convergence(CLOSE["energy"], ground_state.settings.options.max_cycles, CLOSE["orbital_gradient"])
     result = solution_at(ground_state, ground_state.molecule.coordinates, thresholds, Progress())
     result.require_converged("excited states")
@@ -385,8 +392,8 @@ def state_of(
     R, L, residual, overlap = _closest(roots, start[1][root])
     if residual > CLOSE["residual"] or overlap < SAME:
         raise NotConvergedError(
-            f"root {root} has not converged: residual {residual:.1e} hartree, overlap {overlap:.2f} with "
-            "what it was; ask for a few more excitations."
+            f"root {root} has not converged: residual {residual:.1e} hartree, overlap {overlap:.2f} with the "
+            "earlier root; request a few more excitations."
         )
     what = f"{found.what}: excited state {root + 1} ({found.spin}), {_method(found.tda)}"
     return excited_state(response, R, L, what, grid_response, progress)
@@ -445,9 +452,11 @@ class SpinFlip:
         calculation, progress = result.calculation, progress or Progress()
         supports.require("spin flips", result.functional, result.features)
         if len(result.mo_occ) == 1 or not set(np.unique(result.mo_occ)) <= {0.0, 1.0}:
-            raise InputError("spin-flip excitations begin at UKS or ROKS with full and empty orbitals.")
+            raise InputError("spin-flip excitations need UKS or ROKS with full and empty orbitals.")
         if result.mo_occ[0].sum() < result.mo_occ[1].sum():
-            raise InputError("spin-flip excitations turn alpha electrons to beta; give the high spin a positive spin.")
+            raise InputError(
+                "spin-flip excitations change alpha electrons to beta; the high-spin state needs a positive spin."
+            )
         ingredients = calculation.build(progress)
         problem = ingredients.problem(Aufbau(calculation.n_occupied, calculation.capacity))
         P = result.density_matrix

@@ -98,7 +98,7 @@ def second_derivatives(
     differences = Differences(points, _step(result, method, points, step, kept), raman)
     if method == "response":
         if raman or record is not None or restart:
-            raise InputError("raman=, record= and restart= are those of method='differences'.")
+            raise InputError("raman=, record= and restart= need method='differences'.")
         found, how = by_response(result, differences, progress), "coupled-perturbed orbitals"
     else:
         with recorded_displacements(result, differences, record, restart) as done:

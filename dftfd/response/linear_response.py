@@ -90,7 +90,7 @@ class LinearResponse:
         energy = found.ingredients.energy
         exchange = energy.of_kind(CoulombExchangeEnergy)
         few = exchange.with_few_for_exchange()
-        self._progress.note("first with the response of a cheaper energy")
+        self._progress.note("first with an approximate response")
         other = copy(self)
         other._model = self._with(KohnSham(tuple(few if term is exchange else term for term in energy.terms)))
         return other

@@ -41,7 +41,7 @@ def _frequency(value):
     omega = number(lambda x: 0 <= x < 1e4).convert(value)
     if omega > LARGEST_USUAL:
         said = f"a frequency of {omega:g} hartree, where 1 eV is 0.0367 and light of 532 nm 0.0856"
-        warnings.warn(f"{said}: is another unit meant?", InputWarning, stacklevel=5)
+        warnings.warn(f"{said}: check the unit.", InputWarning, stacklevel=5)
     return omega
 
 

@@ -94,7 +94,7 @@ def _refuse_foreign(path, calculation):
     try:
         part = read_tree(path, "a checkpoint").get("dftfd")
         if not isinstance(part, dict) or "loop" not in part:
-            raise CheckpointError(f"{path} exists and holds something else than a checkpoint; it is kept.")
+            raise CheckpointError(f"{path} exists and is not a checkpoint; it is kept.")
         text = parse_json(part["text"], finite=False)
         found = text["molecule"] | {"method": text["options"]["method"], "functional": text["settings"]["functional"]}
     except (DamagedFileError, KeyError, TypeError, ValueError):
@@ -160,7 +160,7 @@ def _read(path, calculation, options) -> Snapshot:
         result = result_of_tree(tree, path, calculation.functional)
     except FunctionalError as error:
         name = calculation.functional.name
-        raise CheckpointError(f"{path} is not for the functional {name!r}, or for one that it was before.") from error
+        raise CheckpointError(f"{path} is not for the functional {name!r}, or for an earlier version of it.") from error
     loop = tree["dftfd"].get("loop")
     if loop is None:
         raise CheckpointError(f"{path} is a result, not a checkpoint to continue from; use it as guess={str(path)!r}.")
@@ -215,8 +215,8 @@ def _warn_about_start(path, there: Options, here: Options):
     unused = [f"{name}=" for name, value in given.items() if not same_value(value, getattr(there, name))]
     if unused:
         warnings.warn(
-            f"{path} is gone on from; {', '.join(unused)} would begin anew and is not used. Leave out the restart to "
-            "begin there.",
+            f"{path} is continued; {', '.join(unused)} would start anew and is not used. To start from it, leave "
+            "out the restart.",
             InputWarning,
             stacklevel=2,
         )

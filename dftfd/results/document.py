@@ -71,7 +71,7 @@ def read_document(path: Path) -> tuple[str, dict]:
     """Text and numbers of the document in an HDF5 file that a command wrote. FileError for other files."""
     part = read_tree(path).get("document")
     if not isinstance(part, dict) or not {"text", "numbers"} <= set(part):
-        raise FileError(f"{path} holds nothing that a command printed; expected a file written by --output.")
+        raise FileError(f"{path} contains no output of a command; expected a file written by --output.")
     return str(part["text"]), parse_json(part["numbers"])
 
 

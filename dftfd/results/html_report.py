@@ -130,7 +130,7 @@ def draw_convergence(axes, result):
     cycles = [cycle for cycle in (*result.preliminary, *result.history) if cycle.number > 0]
     if result.preliminary:  # the first row of the whole energy's table is no step, but what it begins with
         cycles.insert(len(result.preliminary), result.history[0])
-        axes.axvline(len(result.preliminary) + 0.5, color="grey", label="from here on the whole energy")
+        axes.axvline(len(result.preliminary) + 0.5, color="grey", label="full accuracy from here")
     numbers = np.arange(1, len(cycles) + 1)
     for name, label in (("energy_change", "energy change"), ("gradient_norm", "orbital gradient")):
         values = np.abs([getattr(cycle, name) for cycle in cycles])

@@ -63,7 +63,7 @@ def read_input(path) -> Request:
     try:
         document = parse_json(read_text(path))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{where} is no JSON: {error}.") from error
+        raise InputError(f"{where} is not JSON: {error}.") from error
     driver = _field(document, "driver", str, where)
     if driver not in RETURNS:
         raise UnsupportedError(f"{where}: driver {shown(driver)}; known here: {', '.join(RETURNS)}.")

@@ -375,7 +375,7 @@ class SCFResult:
         it is that of `free_energy`, which is stationary, as `energy` is not then. Where terms of one name share a
         parameter, its derivative is the sum of theirs. That by the range omega of exact exchange stands with the first
         term that has this omega. Whole numbers have none, nor has HSE06's s_from, the place of a jump. UnsupportedError
-        for parameters of own formulas that are such places, for models of the potential, and for e_x_lr, on whose omega
+        for parameters of own formulas that are such places, for model potentials, and for e_x_lr, on whose omega
         integrals depend.
         """
         supports.require("parameter gradient", self.functional)
@@ -402,7 +402,7 @@ class SCFResult:
     def stability(self) -> Stability:
         """Whether the solution is a minimum: lowest eigenvalues of the energy's Hessian, internal and RKS to UKS.
 
-        The Hessian is exact, double integrals included; UnsupportedError for models of the potential alone, which have
+        The Hessian is exact, double integrals included; UnsupportedError for model potentials, which have
         none. Takes about as long as the calculation, longer with double integrals. Returns a
         dftfd.scf.stability.Stability, whose `guess` leads on from an instability: run_scf(molecule, xc, 'UKS',
         guess=stability.guess, convergence='hard').
@@ -441,7 +441,7 @@ class SCFResult:
         `vibrations` for the arguments, docs/vibrations.md for how.
 
         Raises NotConvergedError where an SCF or the coupled-perturbed equations do not converge, UnsupportedError for
-        models of the potential alone, InputError for a given grid.
+        model potentials, InputError for a given grid.
         """
         return second_derivatives(self, method, points, step, progress=progress).hessian
 
@@ -480,7 +480,7 @@ class SCFResult:
         At a frequency, of RKS and UKS with full and empty orbitals; the nuclei of a solvent do not follow it then. Of
         smeared occupations static, at fixed numbers of electrons. progress: as in run_scf. See docs/response.md.
 
-        Raises NotConvergedError at a resonance, UnsupportedError for models of the potential, and for smeared
+        Raises NotConvergedError at a resonance, UnsupportedError for model potentials, and for smeared
         occupations at a frequency.
         """
         return polarizabilities(self, [omega], progress)[0]
@@ -512,7 +512,7 @@ class SCFResult:
         equilibrium_solvation: a solvent's nuclei follow the excitation, too; by default its electrons alone do.
 
         Roots that do not converge come with a ConvergenceWarning and are marked in `converged`. Raises InputError for
-        ROKS and partly filled orbitals, UnsupportedError for an unstable ground state and models of the potential.
+        ROKS and partly filled orbitals, UnsupportedError for an unstable ground state and model potentials.
 
         >>> import dftfd
         >>> helium = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), "pbe")

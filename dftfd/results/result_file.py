@@ -58,7 +58,7 @@ def result_of_tree(tree: dict, path, functional=None) -> SCFResult:
     """The result whose `result_tree` was read from a file; raises as `load_result`."""
     part = tree.get("dftfd")
     if not isinstance(part, dict) or not {"format", "text", "arrays"} <= set(part):
-        raise FileError(f"{path} holds no result of dftfd; expected a file written by result.save(...).")
+        raise FileError(f"{path} contains no result of dftfd; expected a file written by result.save(...).")
     with refusing_damage(path):
         version = int(part["format"])
         if version != FORMAT:
@@ -135,8 +135,8 @@ def _require_same_terms(calculation, known) -> None:
     for chosen, fingerprint in zip(calculation.terms, known, strict=True):
         if chosen.fingerprint(calculation.molecule) != fingerprint:
             raise UnsupportedError(
-                f"the energy term {chosen} gives other energies than when the result was computed; run it again, or "
-                "bring back the code that it had."
+                f"the energy term {chosen} gives other energies than when the result was computed; run it again, "
+                "or restore the earlier code."
             )
 
 
@@ -167,8 +167,8 @@ def _refuse_formula(name, version):
             "pass the old one as load_result(path, functional=...)."
         )
     warnings.warn(
-        f"The result was computed with JAX {version}; whether the formula of {name!r} is still the same can't be told "
-        f"with JAX {jax.__version__}.",
+        f"The result was computed with JAX {version}; whether the formula of {name!r} is still the same cannot be "
+        f"determined with JAX {jax.__version__}.",
         InputWarning,
         stacklevel=2,
     )

@@ -39,7 +39,9 @@ class Box:
             counts = np.ceil((high - low) / spacing) + 1
             n_points = np.prod(counts)
         if not n_points <= MAX_POINTS:
-            raise InputError(f"a box of {n_points:.3g} points is too large; take a wider spacing or a smaller margin.")
+            raise InputError(
+                f"a box with {n_points:.3g} points is too large; use a larger spacing or a smaller margin."
+            )
         return cls(low, spacing * np.eye(3), tuple(counts.astype(int).tolist()))
 
     @property
@@ -100,9 +102,13 @@ def result_scene(result, excitations=None) -> dict:
     molecule = result.molecule
     if excitations is not None and len(excitations.occupied[0]) != result.mo_coeff.shape[1]:
         found = f"{len(excitations.occupied[0])} basis functions, the result has {result.mo_coeff.shape[1]}"
-        raise InputError(f"excitations of {excitations.what}: they have {found}; give those of this result.")
+        raise InputError(
+            f"excitations of {excitations.what}: they are of another result, with {found}; give those of this result."
+        )
     if excitations is not None and not _begin_at(result, excitations):
-        raise InputError(f"excitations of {excitations.what}: they begin at other orbitals; give those of this result.")
+        raise InputError(
+            f"excitations of {excitations.what}: they were computed from other orbitals; give those of this result."
+        )
     real = [a for a in range(molecule.n_atoms) if not molecule.ghost[a]]
     symbols, positions = [molecule.symbols[a] for a in real], molecule.coordinates[real]
     scene = molecule_scene(symbols, positions, f"{molecule.formula}, balls and sticks", 1.5)

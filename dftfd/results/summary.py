@@ -61,7 +61,7 @@ def _energy_rows(result):
     yield from ((what, f"{value:20.10f}") for what, value in shown)
     models = ", ".join(term.name for _, term in result.functional.terms if not term.has_energy)
     if models:
-        yield f"no energy of {models}, a model of the potential alone: the total is incomplete", ""
+        yield f"no energy of {models}, a model potential: the total is incomplete", ""
 
 
 def _property_rows(result):

@@ -179,7 +179,7 @@ class Vibrations(ShownAsText):
     def _raman_parts(self):
         """Mean and squared anisotropy of d alpha/dQ, (mode,) each."""
         if self.polarizability_derivatives is None:
-            raise InputError("Raman intensities take derivatives of the polarisability: result.vibrations(raman=True).")
+            raise InputError("Raman intensities need derivatives of the polarisability: result.vibrations(raman=True).")
         slopes = np.einsum("nax,axkl->nkl", self._moves, self.polarizability_derivatives)
         mean = np.trace(slopes, axis1=1, axis2=2) / 3
         off = slopes - mean[:, None, None] * np.eye(3)

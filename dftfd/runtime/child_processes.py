@@ -62,7 +62,9 @@ def run_program(
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise ResourceError(f"{command[0]} has not ended within {seconds:g} s; allow more, or ask for less.") from error
+        raise ResourceError(
+            f"{command[0]} has not ended within {seconds:g} s; increase the limit, or reduce the calculation."
+        ) from error
 
 
 def _context():

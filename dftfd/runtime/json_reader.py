@@ -37,7 +37,7 @@ def parse_json(content: bytes | str, finite: bool = True) -> Any:
     for bracket in _BRACKETS.finditer(bare):
         depth += 1 if bracket[0] in "[{" else -1
         if depth > MAX_DEPTH:
-            raise ValueError(f"lists and objects stand in one another more than {MAX_DEPTH} deep")
+            raise ValueError(f"lists and objects are nested more than {MAX_DEPTH} deep")
     numbers: dict[str, Any] = {"parse_constant": _no_number, "parse_float": _finite} if finite else {}
     return json.loads(text, object_pairs_hook=_object, **numbers)
 
@@ -47,7 +47,7 @@ def read_json(content: bytes | str, name) -> Any:
     try:
         return parse_json(content)
     except ValueError as error:
-        raise FileError(f"{name} is no JSON: {error}.") from error
+        raise FileError(f"{name} is not JSON: {error}.") from error
 
 
 def as_json(value, default: Callable | None = None) -> Any:
@@ -64,7 +64,7 @@ def _object(pairs):
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise ValueError(f"the name {shown(twice)} stands twice in one object; rename or remove one")
+        raise ValueError(f"the name {shown(twice)} occurs twice in one object; rename or remove one")
     return found
 
 

@@ -94,8 +94,8 @@ def memory_budget(max_memory=None) -> int:
     used = process_memory()
     if limit <= used:
         raise ResourceError(
-            f"max_memory={max_memory!r} allows {in_bytes(limit)}, but Python and its libraries take {in_bytes(used)} "
-            "before anything is computed; allow more."
+            f"max_memory={max_memory!r} allows {in_bytes(limit)}, but Python and its libraries take "
+            f"{in_bytes(used)} before anything is computed; increase the limit."
         )
     return min(limit - used, free)
 

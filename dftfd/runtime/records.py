@@ -71,7 +71,8 @@ def require_same(path, what: str, there: Mapping, here: Mapping) -> None:
     if names:
         differences = "; ".join(_difference(name, there.get(name), here.get(name)) for name in names)
         raise CheckpointError(
-            f"{path} is the {what} of another calculation: {differences}. Go on with the same, or take another name."
+            f"{path} is the {what} of another calculation: {differences}. Continue with the same calculation, or "
+            "use another name."
         )
 
 
@@ -117,7 +118,7 @@ def _lock(path, lock) -> int:
                     return handle
         except BlockingIOError as error:
             os.close(handle)
-            raise FileError(f"{path} is in use by another run; let it end, or take another name.") from error
+            raise FileError(f"{path} is in use by another run; wait for it to end, or use another name.") from error
         except OSError as error:  # a file system without locks
             said = f"{path} cannot be locked ({error.strerror}); let one run at a time write it."
             warnings.warn(said, InputWarning, stacklevel=2)
@@ -257,8 +258,8 @@ def _contents(path, text: bytes, what: str, has_head: bool) -> tuple[dict | None
     found = [_fields(path, number, line, what, has_head) for number, line in enumerate(whole.splitlines(), start=1)]
     if unchecked := sum(not checked for _, checked in found):
         warnings.warn(
-            f"{path} has {unchecked} lines without a checksum, as earlier versions wrote them: whether they are what "
-            "was written is not known.",
+            f"{path} has {unchecked} lines without a checksum, from an earlier version, so changes in them cannot "
+            "be detected.",
             InputWarning,
             stacklevel=2,
         )
@@ -275,15 +276,17 @@ def _fields(path, number, line, what, is_ordered) -> tuple[dict, bool]:
     text = line if found is None else line[: found.start()] + b"}"
     if found is not None and found[1].decode() != checksum(text):
         raise DamagedFileError(
-            f"{path}, line {number}: this is not what was written, its checksum differs; remove the line"
-            f"{' and all behind it' if is_ordered else ''}, and it will be computed again."
+            f"{path}, line {number}: the line was changed, its checksum differs; remove the "
+            f"line{' and all after it' if is_ordered else ''}, and it will be computed again."
         )
     try:
         fields = parse_json(text)
         if type(fields) is not dict or found is None and is_ordered:  # records with an identity always had checksums
             raise ValueError
     except (ValueError, RecursionError) as error:
-        raise DamagedFileError(f"{path}, line {number}: no line of the record of {what}; give another file.") from error
+        raise DamagedFileError(
+            f"{path}, line {number}: not a line of the record of {what}; give another file."
+        ) from error
     return fields, found is not None
 
 

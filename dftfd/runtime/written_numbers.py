@@ -58,7 +58,7 @@ def as_whole(word: str) -> int:
 def reals(text: str) -> list[float]:
     """The numbers between blanks or commas; UnclearNumber for other words and for '2,38', which may be one or two."""
     if _EMPTY.search(text):
-        raise UnclearNumber("nothing stands between two commas")
+        raise UnclearNumber("there is nothing between two commas")
     for word in text.split():
         if _is_decimal(word.rstrip(",")):
             one, two = word.rstrip(",").replace(",", "."), word.rstrip(",").replace(",", ", ")

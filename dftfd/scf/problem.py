@@ -131,7 +131,9 @@ class Problem:
     def required_response(self) -> ResponseBuilder:
         """The response; UnsupportedError where there is none."""
         if self.response is None:
-            raise UnsupportedError("the energy has no second derivative here; use convergence='auto' or 'diis'.")
+            raise UnsupportedError(
+                "the second derivative of the energy is not available; use convergence='auto' or 'diis'."
+            )
         return self.response
 
     def fock_of_orbitals(self, state: EvaluatedDensity) -> np.ndarray:

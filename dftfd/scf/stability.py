@@ -139,7 +139,7 @@ def lowest_eigenpair(times: Callable, diagonal, n_start: int = 3, seed: int = 7,
     raise NotConvergedError(
         f"the lowest eigenvalue of the Hessian is {value:.6f} hartree or lower, with a residual of {sizes[0]:.1e} "
         f"after {MAX_PRODUCTS} products: whether the solution is stable is not known; converge it more tightly "
-        "(conv_tol=), or in another basis where functions are nearly dependent."
+        "(conv_tol=), or use another basis if functions are nearly dependent."
     )
 
 

@@ -232,8 +232,8 @@ def _electrons(comment, source) -> dict[str, int]:
     )
     if is_unclear or (unread and (found or _NUMBER.search(rest))):
         raise InputError(
-            f"{source}: the comment line, {shown(comment.strip())}, speaks of charge or spin and is not understood; "
-            "write charge=-1 multiplicity=2 in it, or leave the words out."
+            f"{source}: the comment line, {shown(comment.strip())}, mentions charge or spin but is not "
+            "understood; write charge=-1 multiplicity=2, or remove the words."
         )
     return found
 

@@ -264,8 +264,8 @@ def _said_or_given(name, given, geometry):
     if given is None:
         if name in geometry.mentions:
             warnings.warn(
-                f"the input says {geometry.mentions[name]!r}, but no {name} in numbers: {name}={said or 0} is taken; "
-                f"give {name}=, or write it into the line.",
+                f"the input says {geometry.mentions[name]!r}, but no {name} as a number: {name}={said or 0} is "
+                f"used; give {name}=, or write the number into the line.",
                 InputWarning,
                 stacklevel=3,
             )
@@ -281,8 +281,8 @@ def _check_unit(geometry, unit):
     """Refuse coordinates that say another unit."""
     if geometry.unit not in (None, unit):
         raise InputError(
-            f"the geometry says that it is in {geometry.unit}, and would be read in {unit}: give "
-            f"unit={geometry.unit!r} (--unit {geometry.unit}), or take the word out of the comment line."
+            f"the geometry is marked as in {geometry.unit}, but would be read in {unit}: give "
+            f"unit={geometry.unit!r} (--unit {geometry.unit}), or remove the word from the comment line."
         )
 
 

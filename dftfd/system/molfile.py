@@ -64,7 +64,7 @@ def atoms_of(lines, source: str) -> tuple[list[tuple[str, list[float]]], int, in
         raise InputError(f"{source} holds a drawing in two dimensions; a geometry in three expected.")
     if _lacks_hydrogens(lines, int(count), [name for name, _ in atoms], codes):
         warnings.warn(
-            f"{source} has no hydrogens, and bonds that leave room for some: none are added.",
+            f"{source} has no hydrogens, although free valences remain: none are added.",
             InputWarning,
             stacklevel=5,
         )

@@ -44,7 +44,7 @@ def atoms_of_smiles(source: str) -> tuple[list[tuple[str, tuple[float, float, fl
     try:
         read = chem.MolFromSmiles(text)
         if read is None:
-            raise InputError(f"{shown(source)} is no SMILES that RDKit reads; 'smiles:CCO' is ethanol.")
+            raise InputError(f"{shown(source)} is not a SMILES string that RDKit can read; 'smiles:CCO' is ethanol.")
         _refuse_what_has_no_form(chem, read, shown(source))
         _tell_what_is_open(chem, read, text)
         whole = chem.AddHs(read)
@@ -77,7 +77,7 @@ def _refuse_what_has_no_form(chem, read, source):
         raise InputError(f"{source} has a bond of no kind, as '~'; write -, =, # or : for it.")
     if len(parts := chem.GetMolFrags(read)) > 1:
         raise InputError(
-            f"{source} is made of {len(parts)} molecules or ions, and SMILES do not say how they lie to each other; "
+            f"{source} is made of {len(parts)} molecules or ions, whose relative positions SMILES do not define; "
             "give coordinates, or each on its own."
         )
 
@@ -87,14 +87,14 @@ def _tell_what_is_open(chem, read, text):
     name = re.sub(r"\|[^|]*\|", " ", text.partition(" ")[2])
     told = said_in(name, shown(text))
     if said := [f"{word}={told[word]}" for word in ("charge", "spin") if word in told]:
-        raise InputError(f"{shown(text)}: {said[0]} behind SMILES is not read; give it as an option, charge= or spin=.")
+        raise InputError(f"{shown(text)}: {said[0]} after SMILES is not read; give it as an option, charge= or spin=.")
     electrons = {"charge": chem.GetFormalCharge(read), "spin": sum(a.GetNumRadicalElectrons() for a in read.GetAtoms())}
     for about in (name for name in told["mentions"] if not electrons[name]):
         _warn(
             f"{shown(text)} says {shown(told['mentions'][about])}, but the SMILES have no {about}; give it as option."
         )
     if "^" in text.partition("|")[2] and not electrons["spin"]:
-        raise InputError(f"{shown(text)}: RDKit leaves out radicals said behind SMILES; give spin= as an option.")
+        raise InputError(f"{shown(text)}: RDKit ignores radicals given after SMILES; give spin= as an option.")
     if any(atom.GetIsotope() for atom in read.GetAtoms()):
         warn_of_isotopes(shown(text))
     places = list(chem.FindPotentialStereo(read))

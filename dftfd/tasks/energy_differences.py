@@ -238,7 +238,7 @@ def numerical_forces(
     molecule, xc, method, scf_options: as in `run_scf`; 12 calculations for each nucleus, from the density of the first.
     step: h [bohr].   conv_tol: their convergence, whose error in the force is about conv_tol / h.
 
-    Raises NotConvergedError where a calculation does not converge, UnsupportedError for models of the potential.
+    Raises NotConvergedError where a calculation does not converge, UnsupportedError for model potentials.
     """
     progress = as_progress(progress)
     functional = get_functional(xc)

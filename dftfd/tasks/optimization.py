@@ -132,9 +132,7 @@ def _frame(head, rows):
     if check := _CHECK.search(head):
         head = head[: check.start()]
         if checksum("\n".join([head, *rows]).encode()) != check[1]:
-            raise DamagedFileError(
-                "this is not what was written, its checksum differs; remove the frame and all behind it."
-            )
+            raise DamagedFileError("the frame was changed, its checksum differs; remove it and all after it.")
     identity = _IDENTITY.search(head)
     rows = [row.split() for row in rows]
     numbers = np.array([[as_real(word) for word in row[1:]] for row in rows])
@@ -253,7 +251,7 @@ def optimize(
     functional = get_functional(xc)  # once, so that its kernel is compiled once
     options = Options.given_to("optimize", xc=functional, method=method, guess=guess, **scf_options)
     if options.grid is not None:
-        raise InputError("a given grid stays where it is while the nuclei move; choose a grid_level= to optimise.")
+        raise InputError("a given grid does not move with the nuclei; choose a grid_level= to optimise.")
     require_forces(functional)
     search: dict[str, Any] = {"constraints": text_of_constraints(constraints), "options": optimizer}
     search |= {"coordinate_system": coordinate_system, "max_steps": max_steps}
@@ -317,12 +315,12 @@ def _surface(state, tda, spin, grid_response, transition_state, hessian) -> Any:
     """The energy to go downhill on; InputError for what excited states do not have."""
     if not state:
         if tda or spin is not None:
-            raise InputError("tda= and spin= are those of an excited state; say which one, as in state=1.")
+            raise InputError("tda= and spin= are for an excited state; choose one, as in state=1.")
         return GroundState(grid_response)
     if transition_state or isinstance(hessian, str):
         raise InputError(
-            "exact second derivatives are those of the ground state; with state= leave out transition_state= and "
-            "hessian='exact'."
+            "exact second derivatives are available for the ground state only; with state= leave out "
+            "transition_state= and hessian='exact'."
         )
     return FollowedState(grid_response, state, tda, spin)
 
@@ -373,7 +371,9 @@ class _Path:
         if not self._ahead:
             return None
         if np.abs(self._ahead[0].positions / BOHR_IN_ANGSTROM - coordinates).max() > SAME_GEOMETRY:
-            self._progress.note("the recorded path ends here: the optimiser takes another step than the earlier run.")
+            self._progress.note(
+                "the recorded path ends here: the optimiser's step differs from that of the earlier run."
+            )
             self._ahead = []
             return None
         return self._taken(coordinates, self._ahead.pop(0), "recorded")
@@ -427,8 +427,8 @@ def _earlier_frames(molecule, kind, trajectory) -> list[Frame]:
             require_same(trajectory, "path", frame.identity, identity)
     if any(frame.identity is None for frame in frames):
         warnings.warn(
-            f"{trajectory} is of an earlier version, which did not write down what its energies depend on; the last "
-            "one alone is compared.",
+            f"{trajectory} was written by an earlier version, without the settings of its energies; only the last "
+            "energy is compared.",
             InputWarning,
             stacklevel=2,
         )
@@ -478,7 +478,7 @@ class FollowedState:
 
     def __post_init__(self):
         if self.spin == "flip":
-            raise InputError("states of flipped spins have no forces here; take spin='triplet', or UKS without spin=.")
+            raise InputError("spin-flip states have no forces; use spin='triplet', or UKS without spin=.")
         self.root = self.state - 1
 
     def __str__(self):

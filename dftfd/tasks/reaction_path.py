@@ -114,7 +114,7 @@ def reaction_path(
     require_forces(result.functional)
     if any(result.molecule.ghost):
         raise InputError(
-            "a reaction path is one of masses, which ghost atoms have none of; give a transition state without them."
+            "a reaction path needs masses, and ghost atoms have none; give a transition state without them."
         )
     found = result.vibrations(progress=progress) if vibrations is None else vibrations
     _require_saddle(result, found)
@@ -150,7 +150,7 @@ def _require_saddle(result, vibrations):
     usual = (masses(vibrations.symbols, which) for which in (None, AVERAGE))
     if not any(np.array_equal(vibrations.masses, of_all) for of_all in usual):
         raise InputError(
-            "the vibrations are of chosen isotopes, and a reaction path has average masses; give them as "
+            "the vibrations are for given isotopes, but a reaction path uses average masses; give "
             "vibrations.with_isotopes()."
         )
     if vibrations.n_imaginary != 1:

@@ -71,7 +71,7 @@ def run_scf(molecule: Molecule, options: Options) -> SCFResult:
     {options}
 
     Raises InputError for options that cannot be carried out, UnsupportedError for minimisers of what has no energy, as
-    models of the potential alone, NumericalError where NaN or Inf appears, ResourceError where memory would not
+    model potentials, NumericalError where NaN or Inf appears, ResourceError where memory would not
     suffice, CheckpointError for a checkpoint that is damaged or of another calculation.
 
     >>> import dftfd

@@ -240,7 +240,7 @@ def scan(
     functional = get_functional(xc)
     options = Options.given_to("scan", xc=functional, method=method, guess=guess, **scf_options)
     if options.grid is not None:
-        raise InputError("a given grid stays where it is while the nuclei move; choose a grid_level= to scan.")
+        raise InputError("a given grid does not move with the nuclei; choose a grid_level= to scan.")
     _require_coordinate(molecule, atoms, values, relaxed)
     (require_forces if relaxed else require_energy)(functional)
     if constraints is not None and not relaxed:
@@ -320,7 +320,7 @@ class _Course:
             if abs(found - value) > _SAME or not np.isfinite(energy):
                 break
             if not converged:
-                progress.note(f"point {k} is kept as NOT CONVERGED; without its line and all behind, it is tried again")
+                progress.note(f"point {k} is kept as NOT CONVERGED; to try it again, remove its line and all after it")
             self._points.append((value, energy, converged, x))
 
     def _head(self):
@@ -382,7 +382,7 @@ def _of_document(path, molecule, atoms, relaxed, model, content) -> list[dict] |
             f"{path} is a scan of the {before.what} with {shown(before.model, 150)}, or of other atoms; continue with "
             "the same, or take another name."
         )
-    warnings.warn(f"{path} does not say all that its energies depend on, as records do.", InputWarning, stacklevel=2)
+    warnings.warn(f"{path} lacks some settings that its energies depend on.", InputWarning, stacklevel=2)
     points = zip(before.values, before.energies, before.converged, before.coordinates, strict=True)
     head = {"symbols": before.symbols, "atoms": before.atoms, "relaxed": before.relaxed, "model": before.model}
     return [head, *(piece_of(*point) for point in points)]

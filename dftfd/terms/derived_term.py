@@ -68,8 +68,8 @@ class DerivedTerm(Term):
         def change(dC, imaginary=0.0):
             if imaginary and not self.hermitian:
                 raise UnsupportedError(
-                    f"the energy term {type(self).__name__} has no response to imaginary changes of orbitals, which "
-                    "excitations are made of; write it for Hermitian P and say hermitian = True."
+                    f"the energy term {type(self).__name__} has no response to imaginary orbital rotations, which "
+                    "excitations need; write it for Hermitian P and set hermitian = True."
                 )
             half = np.stack([jnp.einsum("tqm,qn->tmn", dC_s, C_s) for C_s, dC_s in zip(C, dC, strict=True)], axis=1)
             found = np.zeros(half.shape)
@@ -105,8 +105,8 @@ class DerivedTerm(Term):
         molecule, name = self._molecule, self.reference_basis
         if any(ecp is not None for ecp in molecule.atom_ecp):
             raise UnsupportedError(
-                f"the energy term {type(self).__name__} needs functions of whole atoms, and there are core potentials; "
-                "choose a basis set without."
+                f"the energy term {type(self).__name__} needs all-electron basis functions, but there are core "
+                "potentials; choose a basis set without them."
             )
         names = tuple(parse_atom_name(symbol, "symbol") for symbol in molecule.symbols)
         return replace(molecule, atom_basis=resolve_basis(name, names))

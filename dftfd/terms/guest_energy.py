@@ -30,8 +30,8 @@ class GuestEnergy(FunctionalEnergy):
         ((_, self._term),) = functional.guests
         if self._takes_owners and not grid.moves:
             raise UnsupportedError(
-                f"guest {self._term.name!r} takes the atoms that points belong to, which a grid of given points does "
-                "not say; choose a grid by grid_level."
+                f"guest {self._term.name!r} needs the atom of each grid point, which is unknown for given points; "
+                "choose grid_level=."
             )
         atoms = molecule.coordinates, molecule.atomic_numbers
         self._kernel_of = partial(GuestKernel, functional, nuclei=atoms[0], charges=atoms[1])

@@ -77,7 +77,7 @@ class Quadrature:
     def level_with_nuclei(self) -> int:
         """The level of a grid that moves with the nuclei."""
         if self.level is None:
-            raise UnsupportedError("the points of the grid were given and move with no nucleus; take grid_level=.")
+            raise UnsupportedError("given grid points do not move with the nuclei; use grid_level=.")
         return self.level
 
     @property

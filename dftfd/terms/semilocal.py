@@ -139,9 +139,9 @@ class SemilocalEnergy(FunctionalEnergy):
                 smooth = least < near <= far / 64  # a smooth energy of slope zero moves by h^3
                 if far > least and not smooth:
                     raise UnsupportedError(
-                        f"parameter {name!r} moves the energy only where a comparison changes, so there is no "
-                        "derivative by it; make it a whole number, which is left out, or let the formula change "
-                        "smoothly."
+                        f"parameter {name!r} affects the energy only through a comparison, so there is no "
+                        "derivative with respect to it; make it an integer, which is left out, or make the "
+                        "formula smooth."
                     )
 
     def _densities_on(self, store) -> MatrixBuilder:

@@ -78,7 +78,7 @@ def solvent_for(given, model: str) -> Solvent | None:
     """
     if given is None:
         if model != USUAL_MODEL:
-            raise InputError(f"solvent_model={model!r} without a solvent; name one, as in solvent='water'.")
+            raise InputError(f"solvent_model={model!r} needs a solvent, as in solvent='water'.")
         return None
     if not isinstance(given, str):
         epsilon, optical = given if isinstance(given, tuple) else (given, min(given, USUAL_OPTICAL))

@@ -172,8 +172,8 @@ class Term(ABC):
         """
         if not self.is_linear:
             raise UnsupportedError(
-                f"the energy term {type(self).__name__} is not linear in the density matrix, and JAX has no formula of "
-                "it; leave it out, take run_scf, or write its traced()."
+                f"the energy term {type(self).__name__} is not linear in the density matrix and has no JAX code; "
+                "leave it out, use run_scf, or write its traced()."
             )
         return linear_energy(self, molecule.n_ao)
 
@@ -193,7 +193,7 @@ class Term(ABC):
         """What the term is in a PySCF mean field; UnsupportedError where PySCF has no place for it."""
         words = " and ".join(self.components.values())
         raise UnsupportedError(
-            f"to_pyscf() cannot hand over the energy of '{words}', for which a PySCF mean field has no place; run the "
+            f"to_pyscf() cannot hand over the energy of '{words}', which a PySCF mean field cannot hold; run the "
             "calculation without it."
         )
 

@@ -184,7 +184,7 @@ class FitProblem:
         pairs = [limits.get(name, (-np.inf, np.inf)) for name in ordered for _ in range(sizes[name])]
         self.lowest, self.highest = np.array(pairs).T
         if np.any(self.start < self.lowest) or np.any(self.start > self.highest):
-            raise InputError("fit: the parameters begin outside of their bounds.")
+            raise InputError("fit: the initial parameters are outside their bounds.")
 
     def read(self, training, validation, basis, options):
         """Takes the sets in, with a differentiable SCF for each molecule."""
@@ -358,8 +358,8 @@ def _require_semilocal_change(functional, names):
     part = functional.semilocal_part
     if part.exact_exchange_ranges or not set(names) <= set(part.parameters) - set(functional.nonlocal_part.parameters):
         raise UnsupportedError(
-            f"fixed_densities is for parameters of semilocal energies, which {functional.name[:60]!r} has not, or not "
-            "alone; leave it out."
+            f"fixed_densities= needs parameters of a purely semilocal energy, but {functional.name[:60]!r} has "
+            "none, or also others; leave it out."
         )
 
 

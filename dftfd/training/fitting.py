@@ -284,8 +284,8 @@ def _require_batches(size, optimiser, training) -> None:
     """InputError for batches of nothing, or for a method that needs all reactions at once."""
     if size is not None and (optimiser is None or training is None):
         raise InputError(
-            f"fit: batch_size={size} is for reactions and a rule that goes step by step; give a training set and "
-            "optimiser=optax.adam(0.01) (--adam 0.01), or leave it out."
+            f"fit: batch_size={size} needs a training set and a gradient optimiser, optimiser=optax.adam(0.01) "
+            "(--adam 0.01); give both, or leave it out."
         )
 
 
@@ -383,8 +383,7 @@ def recorded_fit(path, problem, identity: dict[str, Any]) -> Iterator["FitRecord
     def refuse_earlier(content):
         if content.startswith(MAGIC):  # which lacks the geometries, so that it fits to other molecules, too
             raise CheckpointError(
-                f"{path} is the record of a fit by an earlier version, which does not say what molecules it is about; "
-                "take another name."
+                f"{path} is the record of a fit by an earlier version, which lacks the molecules; use another name."
             )
 
     with recorded(path, RECORD, identity, earlier=refuse_earlier) as record:
@@ -432,8 +431,8 @@ class FitRecord:
         if k < len(self._points):
             if not np.array_equal(self._points[k], point):
                 raise CheckpointError(
-                    f"{self._record.path} does not lead where this fit goes: of another optimiser, or of terms whose "
-                    "code was another; name another file."
+                    f"{self._record.path} is the record of another fit: the optimiser or the code of its terms "
+                    "differs; use another file."
                 )
             if k == 0:
                 self._require_terms(point)
@@ -456,8 +455,8 @@ class FitRecord:
         for here, there in zip(now, self._answers[0][3:], strict=True):
             if here.shape != there.shape or not np.allclose(here, there, rtol=1e-6, atol=1e-9):
                 raise CheckpointError(
-                    f"{self._record.path}: the terms of the fit give other residuals at the start now; continue "
-                    "with the same terms, or name another file."
+                    f"{self._record.path}: the terms of the fit now give other residuals at the start; continue "
+                    "with the same terms, or use another file."
                 )
 
     def _write(self):

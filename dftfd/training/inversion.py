@@ -239,8 +239,8 @@ def _smoothed(problem, solve, smoothing, density_tol, max_cycles) -> Inversion:
         raise NotConvergedError(complaint)
     if not ends and density_tol is not None:
         raise NotConvergedError(
-            f"the density stays off by {min(errors):.1e} electrons, density_tol allows {allowed:.1e}; orbitals and "
-            "potential of these bases come no closer: give larger ones, or leave density_tol out for the closest."
+            f"the density error remains {min(errors):.1e} electrons, above density_tol={allowed:.1e}; use larger "
+            "bases for orbitals and potential, or leave out density_tol= to get the closest density."
         )
     return replace(chosen, steps=np.stack([tried[: len(errors)], errors], axis=1))
 
@@ -330,7 +330,7 @@ def _one_orbital(problem: _Problem, homo) -> Inversion:
         raise InputError(f"method={ONE_ORBITAL!r} needs homo=, the orbital's energy, minus the ionisation energy.")
     given = calculation.surroundings
     if given.electric_field.any() or len(given.charges) or given.relativity or given.potential is not None:
-        raise UnsupportedError(f"method={ONE_ORBITAL!r} takes the potential of the nuclei alone; use 'wu-yang'.")
+        raise UnsupportedError(f"method={ONE_ORBITAL!r} supports only the potential of the nuclei; use 'wu-yang'.")
     S = problem.ingredients.matrices.S
     C = np.stack([scipy.linalg.eigh(S @ P @ S, S)[1][:, -1:] for P in problem.P])
     n = np.full((len(C), 1), float(calculation.capacity))
@@ -378,7 +378,7 @@ def target_of(molecule, target, reference, active, options) -> tuple[Calculation
     method = "UKS" if before.method == "ROKS" else before.method
     density_fit = options.get("density_fit", False)
     if unknown := set(options) - {"density_fit", "grid_level", "max_memory", "progress"}:
-        raise InputError(f"a result as the target brings its own {min(unknown)}; leave it out.")
+        raise InputError(f"a result as the target has its own {min(unknown)}; leave it out.")
     grid = Quadrature(options["grid_level"]) if "grid_level" in options else before.grid
     calculation = replace(before, functional=functional, method=method, density_fit=density_fit, grid=grid)
     return replace(calculation, max_memory=options.get("max_memory")), target.density_matrix

@@ -85,10 +85,10 @@ class Inversion(ShownAsText):
 
     def __str__(self):
         rows = [f"inversion of {self.molecule.formula}, {self.molecule.basis}, by {self.method} from {self.reference}"]
-        rows.append(f"  density off by          {self.density_error:.2e} electrons (integral of the magnitude)")
+        rows.append(f"  density error           {self.density_error:.2e} electrons (integral of abs(n - n_target))")
         rows += [f"  {note}" for note in self.notes]
         rows.append(f"  smoothing               {self.smoothing:.1e}, {self.coefficients.shape[1]} functions")
-        rows.append(f"  kinetic energy          {self.kinetic_energy:.8f} hartree, of independent electrons")
+        rows.append(f"  kinetic energy          {self.kinetic_energy:.8f} hartree, non-interacting electrons")
         for name, (homo, lumo) in zip(("alpha", "beta"), self.frontier, strict=False):
             words = [f"HOMO {homo:.6f}" if homo is not None else "", f"LUMO {lumo:.6f}" if lumo is not None else ""]
             rows.append(f"  {name if len(self.target) > 1 else 'orbitals':24s}{' '.join(words)} hartree")

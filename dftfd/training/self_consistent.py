@@ -95,8 +95,8 @@ derivative_rules(SOLUTION, _jvp_of_solution)
 
 def _no_moving_orbitals(x):
     raise UnsupportedError(
-        "by coordinates there is the derivative of the energy alone, in reverse mode (jax.grad): those of densities "
-        "need derivatives of integrals that are not there."
+        "with respect to coordinates only the energy has a derivative, in reverse mode (jax.grad); those of "
+        "densities need derivatives of integrals, which are not implemented."
     )
 
 
@@ -119,8 +119,9 @@ def _jvp_of_response(primals, tangents, **params):
 def _require_constant(tangents):
     if not all(map(is_zero, tangents)):
         raise UnsupportedError(
-            "second derivatives by parameters are those of energies, as jax.jvp(jax.grad(f), ...) takes them; those of "
-            "densities, dipoles and orbital energies need the response of the response, which is not there."
+            "second derivatives with respect to parameters exist for energies only, by jax.jvp(jax.grad(f), "
+            "...); those of densities, dipoles and orbital energies need second-order response, which is not "
+            "implemented."
         )
 
 
@@ -179,7 +180,7 @@ class DifferentiableResult:
     def mo_energy(self) -> Any:
         """Orbital energies (spin, mo) [hartree]; of degenerate orbitals the mean has a derivative, in any case."""
         if self.scf.method == "ROKS":
-            raise UnsupportedError("orbital energies of ROKS have no derivative here; take method='UKS'.")
+            raise UnsupportedError("derivatives of ROKS orbital energies are not implemented; use method='UKS'.")
         C = self.mo_coeff
         return jnp.einsum("sap,sab,sbp->sp", C, self.fock, C)
 
@@ -232,7 +233,7 @@ class DifferentiableSCF:
         coordinates: (atom, 3) [bohr] in the place of the molecule's; traced, the energy has a derivative in reverse.
         guess: density matrix (spin, ao, ao) where the search begins.
 
-        Raises NotConvergedError where the SCF does not converge, UnsupportedError for models of the potential alone.
+        Raises NotConvergedError where the SCF does not converge, UnsupportedError for model potentials.
         """
         functional = get_functional(self._options.xc if functional is None else functional)
         _require_energy(functional)
@@ -391,12 +392,11 @@ def differentiable_scf(molecule: Molecule, options: Options) -> DifferentiableSC
 def _require_differentiable(options: Options) -> None:
     if options.smearing is not None:
         raise UnsupportedError(
-            "smeared occupations move electrons between orbitals, and their response is not there; give whole or fixed "
-            "occupations."
+            "the response of smeared occupations is not implemented; use whole or fixed occupations."
         )
     for name in ("checkpoint", "restart"):
         if getattr(options, name) is not None:
-            raise InputError(f"differentiable_scf takes no {name}: begin from a density with scf(functional, guess=P).")
+            raise InputError(f"differentiable_scf takes no {name}: start from a density with scf(functional, guess=P).")
 
 
 def _require_energy(functional) -> None:

@@ -48,7 +48,7 @@ def export(
 
     `cc FOLDER/*.c -lm -o t && ./t` compares the compiled code with values in extended precision, which needs mpmath.
     docs/export.md tells the rest. UnsupportedError for what is no energy per volume of rho, sigma, lapl and tau in
-    straight-line code, exact exchange alone, and for models of the potential; FileError for a folder that cannot be
+    straight-line code, exact exchange alone, and for model potentials; FileError for a folder that cannot be
     written.
 
         dftfd.export("gga_x_pbe", "pbe_in_c", order=2)

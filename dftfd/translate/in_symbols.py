@@ -54,7 +54,7 @@ def in_symbols(functional: Any, n_spin: Annotated[int, whole(1, 2)] = 1) -> list
     """
     functional = functional if isinstance(functional, Functional) else get_functional(functional)
     if not functional.has_energy:
-        raise UnsupportedError(f"{functional.name!r} is a model of the potential: it has no energy to be shown.")
+        raise UnsupportedError(f"{functional.name!r} is a model potential, which has no energy.")
     return [_term(functional, c, t, n_spin) for c, t in functional.semilocal_part.terms]
 
 

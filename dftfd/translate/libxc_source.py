@@ -97,7 +97,7 @@ def _mixed(exported):
     functional, lines = exported.functional, []
     pairs = functional.exact_exchange
     if len([omega for omega, _ in pairs if omega]) > 1:
-        raise UnsupportedError(f"functional {functional.name!r} has several omegas; libxc has a place for one.")
+        raise UnsupportedError(f"functional {functional.name!r} has several omegas; libxc supports one.")
     if pairs:
         lines.append(f"p->cam_alpha = {number_text(sum(fraction for _, fraction in pairs))};")
     for omega, fraction in pairs:
@@ -105,7 +105,7 @@ def _mixed(exported):
             lines += [f"p->cam_beta = {number_text(-fraction)};", f"p->cam_omega = {_omega(exported, omega)};"]
     for coefficient, term in functional.nonlocal_part.terms:
         if coefficient != 1 or term.name != "vv10":
-            raise UnsupportedError(f"libxc has no place for the double integral {term.name!r} of {functional.name!r}.")
+            raise UnsupportedError(f"libxc does not support the double integral {term.name!r} of {functional.name!r}.")
         lines += [
             f"p->nlc_b = {number_text(term.parameters['b'])};",
             f"p->nlc_C = {number_text(term.parameters['C'])};",

@@ -102,7 +102,7 @@ class OnC:
         if value.dtype.kind in "iu" and self.has_tables:
             return Piece(str(int(value)), uniform=True, number=True, whole=True)
         if value.dtype.kind != "f":
-            raise UnsupportedError(f"the integer {value} has no place in {self.language} of real numbers.")
+            raise UnsupportedError(f"the integer {value} is not supported in {self.language} of real numbers.")
         return Piece(number_text(float(value)), uniform=True, number=True)
 
     def apply(self, node, args: list):

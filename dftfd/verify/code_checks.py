@@ -483,7 +483,7 @@ def size(ask: Session, s: Setting) -> Comparison:
         symbols=s.symbols * 2, positions=np.concatenate([s.positions, far]), charge=2 * s.charge, spin=2 * s.spin
     )
     if s.charge:
-        raise UnsupportedError("ions feel each other at any distance.")
+        raise UnsupportedError("ions interact at any distance.")
     given, expected = [ask("energy", pair)], [2 * ask("energy", s)]
     if "forces" in ask.target.offers:
         given += [*ask("forces", pair).ravel()]

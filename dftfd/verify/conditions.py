@@ -51,7 +51,7 @@ class Parts:
     def semilocal(self) -> Functional:
         """The energy without integrals and exact exchange."""
         if not self.whole.has_energy:
-            raise UnsupportedError(f"{self.whole.name!r} is a model of the potential alone")
+            raise UnsupportedError(f"{self.whole.name!r} is a model potential")
         semilocal = self.whole.semilocal_part
         if not semilocal.terms:
             raise UnsupportedError(f"{self.whole.name!r} has no semilocal part")
@@ -73,17 +73,17 @@ class Parts:
         for _, term in self.semilocal().terms:
             if not _is_kind(term, *_KINDS):
                 raise UnsupportedError(
-                    f"the name {term.name!r} does not tell what it is: declare it, as in "
-                    f"@dftfd.functional({term.name!r}, kind='exchange'), or name it with _x_, _c_, _xc_ or _k_, as in "
-                    f"{f'own_x_{term.name}'!r}"
+                    f"the name {term.name!r} does not show its kind: declare it, as in "
+                    f"@dftfd.functional({term.name!r}, kind='exchange'), or name it with _x_, _c_, _xc_ or _k_, "
+                    f"as in {f'own_x_{term.name}'!r}"
                 )
 
     def require_local_correlation(self) -> None:
         """UnsupportedError where terms with integrals or PT2 hold a share of correlation."""
         if self.whole.is_nonlocal:
-            raise UnsupportedError("terms with integrals have a share of it that is not evaluated")
+            raise UnsupportedError("terms with integrals contribute to it and are not evaluated")
         if self.whole.pt2:
-            raise UnsupportedError("second-order perturbation theory has a share of it, which has no value at a point")
+            raise UnsupportedError("second-order perturbation theory contributes to it and has no value at a point")
 
     def correlation(self) -> Functional:
         """All of correlation, where it has a value at a point."""
@@ -97,7 +97,7 @@ class Parts:
             raise UnsupportedError("exact exchange has no value at a point")
         exchange = self.only("x")
         if any(t.is_nonlocal and not _is_kind(t, "c") for _, t in self.whole.terms):
-            raise UnsupportedError("terms with integrals may have a share of it that is not evaluated")
+            raise UnsupportedError("terms with integrals may contribute to it and are not evaluated")
         return exchange
 
     @property

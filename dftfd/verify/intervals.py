@@ -39,8 +39,8 @@ def require_nearest() -> None:
     """
     if not np.array_equal(_OPERANDS + _ADDED, _NEAREST):
         raise NumericalError(
-            "this thread does not round as IEEE 754 has it, to the nearest number with subnormal ones: a library has "
-            "changed the rounding mode, or flushes to zero (-ffast-math); prove in a process without it."
+            "this thread does not round as IEEE 754 prescribes, to nearest and with subnormal numbers: a library "
+            "has changed the rounding mode, or flushes to zero (-ffast-math); prove in a process without it."
         )
 
 

@@ -90,7 +90,7 @@ def used_variables(functional: Functional) -> tuple[str, ...]:
 def part_of(functional: Functional, part: str) -> Functional:
     """The exchange or the correlation of a functional; UnsupportedError where it has none that is local."""
     if part == "c" and functional.dispersion:
-        raise UnsupportedError("the dispersion correction has a share of it, which has no value at a point")
+        raise UnsupportedError("the dispersion correction contributes to it and has no value at a point")
     parts = Parts(functional)
     return parts.exchange() if part == "x" else parts.correlation()
 

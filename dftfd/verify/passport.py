@@ -144,7 +144,7 @@ def passport(functional: Annotated[Any, _NAME]) -> Passport:
             "hybrid or not, without double integrals."
         )
     if not all(term.has_energy for _, term in found.terms):
-        raise UnsupportedError(f"functional {found.name!r} is a model of the potential, which has no energy.")
+        raise UnsupportedError(f"functional {found.name!r} is a model potential, which has no energy.")
     atoms = {symbol: _atom(found, symbol) for symbol in atom_tables()["atoms"]}
     return Passport(found.name, found.definition, atoms, f"dftfd {VERSION}")
 

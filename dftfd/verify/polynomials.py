@@ -37,7 +37,7 @@ def _length(c: Fraction, p) -> int:
 
 def _short(c: Fraction) -> Fraction:
     if _length(c, 1) > _BITS:
-        raise NotInAlgebra("its numbers have too many digits: nothing can be proved of this formula.")
+        raise NotInAlgebra("its numbers have too many digits, so nothing can be proved about this formula.")
     return c
 
 

@@ -322,7 +322,9 @@ def prove_and_report(name, conditions, domain, boxes, recheck, save, plot, say, 
         except UnsupportedError as error:
             raise UnsupportedError(f"no local condition is about {shown(name)}: {error}.") from error
     if (save or plot) and len(wanted) > 1:
-        raise InputError(f"a certificate or picture holds one condition, {len(wanted)} asked for: give --condition.")
+        raise InputError(
+            f"a certificate or picture is for one condition, {len(wanted)} were requested: give --condition."
+        )
     fine = True
     for condition in wanted:
         with at_work(f"{condition}: looking at up to {boxes} boxes"):
@@ -400,8 +402,8 @@ def _of_one_formula(build, origin, is_own: bool):
     fingerprint = origin()
     if before is not None and fingerprint != before:
         raise InputError(
-            "the formula is another one each time that it is read, as one with random numbers, a clock or a counter: "
-            "give one that depends on its arguments alone."
+            "the formula changes each time it is traced, as with random numbers, a clock or a counter; it must "
+            "depend on its arguments alone."
         )
     return inequality, dict(domain), fingerprint
 

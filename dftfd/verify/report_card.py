@@ -79,7 +79,7 @@ class ReportCard(ShownAsText):
         potential: a panel with v_xc(r) of the semilocal part for the conditions' helium-like density, and exact
             exchange.
 
-        UnsupportedError for what has none: models of the potential, double integrals alone, exact exchange. InputError
+        UnsupportedError for what has none: model potentials, double integrals alone, exact exchange. InputError
         for an unknown ending, FileError where the file cannot be written.
         """
         other = None if compared_with is None else get_functional(compared_with)
@@ -185,7 +185,7 @@ def _ingredients(functional) -> str:
 
 def _about(coefficient: float, term: EnergyTerm) -> list[str]:
     """Name, source, formula and parameters of a term."""
-    kind = "" if term.has_energy else ", a model of the potential alone"
+    kind = "" if term.has_energy else ", a model potential"
     lines = ["", f"{coefficient:+.6g} {term.name}{kind}" + (f"  https://doi.org/{term.doi}" if term.doi else "")]
     lines += [f"    {line}".rstrip() for line in (inspect.getdoc(term.formula) or "").splitlines()]
     shown = term.plain_parameters if term.is_guest else term.parameters

@@ -60,8 +60,8 @@ def without_exact_exchange(functional, ingredients, what: str) -> None:
     """UnsupportedError for a functional that has an energy density of exact exchange among its ingredients."""
     if any(name in ingredients for name in EXACT_EXCHANGE):
         raise UnsupportedError(
-            f"functional {functional.name[:60]!r} takes the exact-exchange energy density, {what}; it has its energy, "
-            "matrix, response and forces in calculations (dftfd.run_scf)."
+            f"functional {functional.name[:60]!r} takes the exact-exchange energy density, {what}; use it in "
+            "calculations (dftfd.run_scf)."
         )
 
 

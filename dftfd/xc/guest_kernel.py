@@ -91,9 +91,8 @@ class GuestKernel:
             pairs = zip(*map(jax.tree_util.tree_leaves, (before, now)), strict=True)
             if not all(np.abs(a - b).max(initial=0.0) <= SAME * np.abs(a).max(initial=0.0) for a, b in pairs):
                 raise FunctionalError(
-                    f"guest {self.term.name!r} gave other numbers when it was asked for the same points of this "
-                    "molecule again: it draws numbers, or calls code that remembers; an energy of its arguments alone "
-                    "expected."
+                    f"guest {self.term.name!r} gave different values for the same points of this molecule: it "
+                    "uses random numbers or a hidden state; the energy must depend on its arguments alone."
                 )
 
     def changes(self, points, weights, density):

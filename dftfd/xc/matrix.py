@@ -250,7 +250,9 @@ class MatrixBuilder:
         """NaN ends here: the guards of functionals would take it for a density too small to count."""
         if not np.isfinite(density.sum()):
             value, name = density[~np.isfinite(density)][0], self._functional_name
-            raise NumericalError(f"the density is {value} somewhere on the grid, before functional {name!r} is asked.")
+            raise NumericalError(
+                f"the density is {value} somewhere on the grid, before the functional {name!r} is evaluated."
+            )
 
     @property
     def _functional_name(self):

@@ -184,7 +184,7 @@ class NonlocalCode:
         given = with_values(self.functional, self.operands, values)
         program = lower_nonlocal(given.energy_density(*unknown_densities()))
         if [(i.name, i.shape) for i in program.integrals] != [(i.name, i.shape) for i in self._program.integrals]:
-            raise UnsupportedError(f"functional {self.functional.name!r}: its values decide about its integrals.")
+            raise UnsupportedError(f"functional {self.functional.name!r}: its control flow depends on its integrals.")
         return program
 
     def jets(self, density, cell, integrals) -> dict[str, list]:

@@ -350,6 +350,6 @@ def _common(entries: dict) -> int:
 
 def _anisotropic():
     return UnsupportedError(
-        "the energy density takes something else of the density gradients than their scalar products (or of the second "
-        "derivatives than the Laplacian), so it is not a function of rho, sigma, lapl and tau."
+        "the energy density depends on more of the density gradients than their scalar products (or of the "
+        "second derivatives than the Laplacian), so it is not a function of rho, sigma, lapl and tau."
     )

@@ -60,7 +60,7 @@ FUNCTIONALS = {
     "vdW-DF": ["vdw_df2"],
     "local hybrid": ["lh07t_svwn", "lc_lh07t_svwn", "0.3*sn_x + 0.7*lda, vwn"],
     "double hybrid": ["b2plyp"],
-    "model of the potential": ["lb94"],
+    "model potential": ["lb94"],
     "dispersion": ["pbe-d3bj", "b3lyp-d4"],
     "own formula": ["gga_x_combination, pbe", "mgga_x_combination", "r_x_combination"],
     "network": ["net_x_combination"],

@@ -48,7 +48,7 @@ ASKED = {
 """Rows of the table that a property needs."""
 
 STATES = (
-    "no orbital is empty",
+    "no empty orbital",
     "give fewer",
     "is not a minimum",
     "hands over nothing",
@@ -61,10 +61,10 @@ STATES = (
     "takes more than the density and its gradient",
     "has no functions for",
     "must be occupied but the basis set gives only",
-    "for which a PySCF mean field has no place",
-    "spin-flip excitations begin at",
+    "which a PySCF mean field cannot hold",
+    "spin-flip excitations need UKS or ROKS",
     "knows atoms with all their electrons only",
-    "of the lowest orbitals, full",
+    "which needs the lowest orbitals fully occupied",
 )
 """Words of refusals that the numbers decide, not the kinds of what was asked for."""
 

@@ -40,7 +40,7 @@ def row_of(name: str, known_years: dict[str, int]) -> dict:
     uses = _ingredients(f)
     letters = {k for _, t in f.terms for k in KINDS if f"_{k}_" in f"_{t.name}_"} or ({"xc"} if f.terms else set())
     family = _family(uses, f.is_nonlocal) if f.terms else "perturbation theory" if f.pt2 else "HF"
-    kind = "model of the potential" if not f.has_energy else _kind(letters, f.exact_exchange)
+    kind = "model potential" if not f.has_energy else _kind(letters, f.exact_exchange)
     if family == "perturbation theory":
         kind = "correlation"
     if family == "nonlocal":
@@ -92,7 +92,7 @@ def catalogue_row(name: str, entries: dict) -> dict:
     is_model = any(record["kernel"].split("/")[0].endswith("_vxc") for _, record in entry["terms"])
     return _row(
         family=family,
-        kind="model of the potential" if is_model else _kind({letter}, exchange),
+        kind="model potential" if is_model else _kind({letter}, exchange),
         exact_exchange=[list(pair) for pair in exchange],
         nonlocal_correlation=bool(entry["nonlocal"][0]),
     )

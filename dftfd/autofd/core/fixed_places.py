@@ -142,6 +142,6 @@ def _require_inside(places, axis, size, shape) -> None:
         return
     which = f"place {highest + size - 1}" if lowest >= 0 else "a place before the first"
     raise SignatureError(
-        f"code takes {which} along axis {axis} of an array of shape {shape}, which has 0 to {shape[axis] - 1} there: "
-        "JAX would take or leave another entry without a word; correct the index."
+        f"code takes {which} along axis {axis} of an array of shape {shape}, which has 0 to {shape[axis] - 1} "
+        "there: JAX would silently use another entry; correct the index."
     )

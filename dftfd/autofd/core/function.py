@@ -330,12 +330,12 @@ def check_same_domains(f: Function, g: Function, what: str):
 def check_same_type(value, other, what: str, role: str):
     """Raise unless `other`, the `role` (tangent, cotangent) of `value`, is of its kind, domains, shape and dtype."""
     if is_function(value) != is_function(other):
-        raise SignatureError(f"{what}: the {role} {other!r} is not of the kind of {value!r}.")
+        raise SignatureError(f"{what}: the {role} {other!r} is not of the same kind as {value!r}.")
     if is_function(value):
         check_same_domains(value, other, what)
     left, right = (x.result if is_function(x) else spec_of(x) for x in (value, other))
     if not same_spec(left, right):
-        raise SignatureError(f"{what}: the {role} {other!r} does not have the type of {value!r}.")
+        raise SignatureError(f"{what}: the {role} {other!r} does not have the same type as {value!r}.")
 
 
 class Zeros(HasKey):

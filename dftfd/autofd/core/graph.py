@@ -64,8 +64,8 @@ class Variable(Operator):
 
     def evaluate(self, node, *args):
         raise LeakError(
-            f"{node!r} is being differentiated and its value is taken past the transformation, where its derivative "
-            "would be lost. Call the function itself, f(x), instead of f.evaluate(x)."
+            f"{node!r} is being differentiated and its value is used outside the transformation, where its "
+            "derivative would be lost. Call the function itself, f(x), instead of f.evaluate(x)."
         )
 
     def tangent(self, node, tangents):

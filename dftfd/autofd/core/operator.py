@@ -47,8 +47,8 @@ class Operator:
     def array_tangent(self, node: Function, tangents) -> Function:
         """Derivative of `node` along a change of the arrays that it carries."""
         raise NoRuleError(
-            f"{node!r} carries arrays that depend on what is being differentiated; operator {self.name!r} has no rule "
-            "for that."
+            f"{node!r} contains arrays that depend on the variable being differentiated; operator {self.name!r} "
+            "has no rule for that."
         )
 
     def transpose(self, node: Function, cotangent: Function, needed: tuple[bool, ...]) -> list:

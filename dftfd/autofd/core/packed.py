@@ -63,8 +63,8 @@ class Packed:
 
     def __call__(self, *args):
         raise SignatureError(
-            "this is a pytree of the arrays that a function carries, or of derivatives with respect to them, and has "
-            "no values; .function is the function that carries these arrays."
+            "this is a pytree of the arrays of a function, or of derivatives with respect to them, and cannot be "
+            "evaluated; use .function, the function with these arrays."
         )
 
     def __repr__(self):

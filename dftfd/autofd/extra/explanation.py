@@ -261,7 +261,7 @@ def explain(
         raise SignatureError(f"explain: argument {argnum} is not an unknown function; give a Domain there.")
     domain = unknowns[argnum].domain
     if any(u.domain is not domain for u in unknowns.values()):
-        raise SignatureError("explain: the unknown functions live on different domains.")
+        raise SignatureError("explain: the unknown functions have different domains.")
     program = _Program(functional, arguments, unknowns, argnum)
     jets = program.jets()
     return _formula(program.code, unknowns, jets, domain, positive, simplify)

@@ -117,15 +117,15 @@ def check_values(g: Function, target: Domain):
         return
     if any(map(is_tracer, parts(g)[0])):
         raise NoRuleError(
-            f"whether the values of {g!r} lie in {target!r} can't be told, since it carries values of a JAX "
-            "transformation. Take the functional derivative outside of jit, vmap and jax.grad."
+            f"whether the values of {g!r} lie in {target!r} can't be determined, because it contains values of a "
+            "JAX transformation. Take the functional derivative outside of jit, vmap and jax.grad."
         )
     values = _image(g)
     outside = ~(target.extent.contains(values, 1e-9) & np.isfinite(values).reshape(len(values), -1).all(axis=1))
     if outside.any():
         raise NoRuleError(
-            f"{g!r} takes the value {values[outside][0]}, where the space {target!r} of the function it is put into "
-            "has ended. Use a space that holds all of its values."
+            f"{g!r} takes the value {values[outside][0]}, outside the space {target!r} of the outer function. Use "
+            "a space that contains all of its values."
         )
 
 

@@ -87,9 +87,9 @@ def _warn_about_nesting(args):
     deepest = max((nested_derivatives(f) for f in tree_leaves(args, is_leaf=is_function) if is_function(f)), default=0)
     if deepest >= DEEP:
         warnings.warn(
-            f"a function that holds {deepest} derivatives one inside of another is differentiated: the time for its "
-            "values doubles with each. After every step of a descent go on from values at the points of its space, "
-            "f = fd.interpolate(X, jax.vmap(f)(X.points)).",
+            f"a function with {deepest} nested derivatives is differentiated, and each doubles the time for its "
+            "values. In a descent, continue after each step from values at the points of the space, f = "
+            "fd.interpolate(X, jax.vmap(f)(X.points)).",
             InputWarning,
             stacklevel=3,
         )

@@ -151,8 +151,9 @@ class FunctionType(HiType):
         if name.startswith("_"):
             raise AttributeError(name)
         raise NotAnArrayError(
-            f"JAX treats a function as an array (it asks for {name!r}): transformations that go through all entries, "
-            "such as jacfwd, jacrev and hessian, do not exist for functions. dftfd.autofd.jacrev does what can be done."
+            f"JAX treats a function as an array (it asks for {name!r}): transformations that go through all "
+            "entries, such as jacfwd, jacrev and hessian, do not exist for functions; use dftfd.autofd.jacrev "
+            "where it applies."
         )
 
     @property
@@ -225,15 +226,15 @@ def check_not_watched(f):
     """Raise for a function that a transformation of this package is differentiating: JAX would not see it."""
     if has_variables(f):
         raise LeakError(
-            f"{f!r} is being differentiated by dftfd.autofd, and JAX is asked to transform a program of it. Use the "
-            "transformations of dftfd.autofd inside these."
+            f"{f!r} is being differentiated by dftfd.autofd, and a JAX transformation was applied to it. Inside "
+            "transformations of dftfd.autofd, use those of dftfd.autofd."
         )
 
 
 def _refuse_function(f):
     raise SignatureError(
-        f"a primitive of JAX was given a function, {f!r}, where it takes arrays: use the one of dftfd.autofd (exp, "
-        "sin, ...), or compose(code, f) with code of one value."
+        f"a JAX primitive, which takes arrays, was given the function {f!r}: use the operator of dftfd.autofd "
+        "(exp, sin, ...), or compose(code, f) with code of one value."
     )
 
 
@@ -558,8 +559,9 @@ def _check_linear(graph, operands, wanted):
     is_wanted = lambda node: is_variable(node, tag) and node.static["position"] in chosen
     if of_graph(root, is_wanted, {k: LINEAR for k in wanted if k not in functions}) not in (ZERO, LINEAR):
         raise SignatureError(
-            f"a transpose is asked for of {graph!r}, which is not linear, or not known to be: jax.linear_transpose "
-            "takes linear operators; the transpose of a derivative is jax.vjp(operator, f)[1]."
+            f"the transpose was requested of {graph!r}, which is not linear, or not known to be: "
+            "jax.linear_transpose takes linear operators; the transpose of a derivative is jax.vjp(operator, "
+            "f)[1]."
         )
 
 
