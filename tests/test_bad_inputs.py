@@ -595,7 +595,7 @@ def _(ask, folder):
 @answers("mem_max")
 def _(ask, folder):
     call = lambda: fast(max_memory=1)
-    ask.refused_twice(ResourceError, [HELIUM, *FAST, "--max-memory", "1"], call, "max_memory=", "allow more")
+    ask.refused_twice(ResourceError, [HELIUM, *FAST, "--max-memory", "1"], call, "max_memory=", "increase the limit")
 
 
 @answers("oom_killer")

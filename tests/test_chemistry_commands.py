@@ -170,7 +170,7 @@ def test_cubes_of_orbitals_by_name(tmp_path, said):
 
 def test_an_option_is_given_once(tmp_path, said):
     """The last of two does not count in silence; those that may be repeated may be."""
-    said_of_two = "dftfd: warning: --xc is given more than once, the last value counts; one for each run.\n"
+    said_of_two = "dftfd: warning: --xc is given more than once; the last value is used.\n"
     code, out, err = said("run", DIMER, *CHEAP, "--xc=pbe", "--quiet")
     assert code == 0 and err == said_of_two
     assert float(out) == pytest.approx(dftfd.run_scf(dftfd.molecule(DIMER, basis="sto-3g"), "pbe").energy, abs=1e-8)

@@ -256,8 +256,9 @@ def test_prior_bounds_and_terms(toy):
     np.testing.assert_allclose(dftfd.fit(toy, **how).parameters, [0.6, 0.4], rtol=1e-6)
     held = dftfd.fit(toy, prior={"mu": 1e-6}, **how)
     assert held.parameters[1] == pytest.approx(0.2, abs=1e-6) and held.parameters[0] == pytest.approx(0.6, rel=1e-6)
-    bounded = dftfd.fit(toy, bounds={"mu": (0.1, 0.25)}, **how)
-    assert bounded.parameters[1] == 0.25
+    for lowest in (0.1, -np.inf):
+        bounded = dftfd.fit(toy, bounds={"mu": (lowest, 0.25)}, **how)
+        assert bounded.parameters[1] == 0.25
 
 
 def test_rules_of_optax_take_their_own_way(toy):
@@ -387,6 +388,8 @@ def test_what_a_fit_cannot_take_is_refused(toy, data):
         dftfd.fit(toy, data, parameters=["nu"])
     with pytest.raises(InputError, match="outside their bounds"):
         dftfd.fit(toy, data, parameters=["mu"], bounds={"mu": (0.3, 0.4)})
+    with pytest.raises(InputError, match="the lower one first"):
+        dftfd.fit(toy, data, parameters=["mu"], bounds={"mu": (np.nan, 0.4)})
     with pytest.raises(InputError, match="training set, or terms"):
         dftfd.fit(toy, parameters=["mu"])
 

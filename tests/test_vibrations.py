@@ -414,7 +414,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr(hessian, "solution_at", lambda *a: counted(*a, limit=12))
     again = result.vibrations(record=path, restart=True)
     assert len(calls) == 12 and np.array_equal(again.hessian, whole.hessian)
-    with pytest.raises(CheckpointError, match="differences .3-point differences, step 0.005 bohr. instead of"):
+    with pytest.raises(CheckpointError, match="of another calculation: differences .3-point differences, step 0.005"):
         result.vibrations(record=path, restart=True, step=1e-3)
     with pytest.raises(InputError, match="needs the record="):
         result.vibrations(restart=True)

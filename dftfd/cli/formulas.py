@@ -262,7 +262,7 @@ def fit(
     limit: Annotated[int | None, typer.Option(min=1, help="Use only this many of its reactions.")] = None,
     basis: Annotated[str | None, "Basis set; default: the set's, else def2-svp."] = None,
     prior: Annotated[str, "Standard deviations of the prior around the start: kappa=0.1,mu=0.05."] = "",
-    bounds: Annotated[str, "Lowest and highest values: kappa=0.5:0.804."] = "",
+    bounds: Annotated[str, "Lowest and highest values: kappa=0.5:0.804, or kappa=0.5:inf."] = "",
     evaluations: Annotated[int, "Maximum number of evaluations."] = 20,
     adam: Annotated[float | None, "Use optax's Adam with this learning rate."] = None,
     batch_size: Annotated[

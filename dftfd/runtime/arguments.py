@@ -115,12 +115,14 @@ def whole(least: int | None = None, most: int | None = None) -> Kind:
     return Kind(f"a whole number{among}", convert)
 
 
-def number(fits: Callable[[float], bool] = lambda x: True, expected: str = "a finite number") -> Kind:
-    """Finite real numbers for which `fits` is true."""
+def number(
+    fits: Callable[[float], bool] = lambda x: True, expected: str = "a finite number", finite: bool = True
+) -> Kind:
+    """Real numbers for which `fits` is true; infinities only where they are allowed."""
 
     def convert(value):
         value = _as_real(value)
-        return accepted(np.isfinite(value) and fits(value), value)
+        return accepted((np.isfinite(value) or not finite) and fits(value), value)
 
     return Kind(expected, convert)
 

@@ -138,7 +138,7 @@ _POSITIVE = number(lambda x: x > 0, "a positive number")
 
 
 def _as_limits(value):
-    low, high = (number().convert(x) for x in value)
+    low, high = (number(finite=False).convert(x) for x in value)
     return accepted(low < high, (low, high))
 
 

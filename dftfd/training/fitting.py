@@ -245,7 +245,8 @@ def fit(
     functional: a name or a Functional.   training, validation: sets of reactions, by name, file or as BenchmarkSet (the
     form of docs/benchmark.md); weights of reactions count.   parameters: those that vary, the others stay.
     terms: functions of a Functional that give residuals (k,), see dftfd.losses.
-    prior: {parameter: standard deviation} about the start.   bounds: {parameter: (lowest, highest)}.
+    prior: {parameter: standard deviation} about the start.   bounds: {parameter: (lowest, highest)},
+        infinite where there is none.
     fixed_densities: a functional at whose densities energies are taken, computed once; None for each functional's own.
         Only the semilocal part of `functional` may vary then.
     optimiser: a transformation of gradients of optax, such as optax.adam(0.01), in the place of Levenberg's and
