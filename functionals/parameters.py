@@ -113,9 +113,21 @@ def _require_one_value(functional, holders, name):
 
 
 def multiple(coefficient, name: str, n_terms: int) -> str:
-    """The name of a multiple of a functional; FunctionalError for a coefficient that is known to be NaN or infinite."""
-    if not holds_tracers(coefficient) and not np.all(np.isfinite(coefficient)):
-        raise FunctionalError(f"{coefficient} is not a finite number; coefficients and parameters have to be.")
+    """The name of a multiple of a functional; FunctionalError for a coefficient that is known to be NaN, infinite or no
+    number of float64."""
+    if not holds_tracers(coefficient):
+        found = np.asarray(coefficient)
+        if found.dtype.kind in "iu":
+            known = np.all((found >= -(2**53)) & (found <= 2**53))
+        else:
+            known = found.dtype.kind == "b" or jnp.issubdtype(found.dtype, np.floating) and found.itemsize <= 8
+        if not known:
+            raise FunctionalError(
+                f"coefficient {shown(coefficient)} is no real number of float64: give a float, or a whole number up to "
+                "2^53."
+            )
+        if not np.all(np.isfinite(found)):
+            raise FunctionalError(f"{coefficient} is not a finite number; coefficients and parameters have to be.")
     words = parameter_text(coefficient)
     return f"{words}*({name})" if n_terms > 1 else f"{words}*{name}"
 

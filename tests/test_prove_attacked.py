@@ -1,10 +1,12 @@
 """Nothing false is proved: numbers of functionals, branches without a value, files that hold no tree of boxes."""
 
 import base64
+import decimal
 import json
 import math
 import zlib
 from dataclasses import replace
+from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
@@ -14,12 +16,13 @@ import pytest
 from jax import lax
 
 import dftfd
-from dftfd.autofd import compose
+from dftfd.autofd import compose, function
 from dftfd.autofd.core.roots import power
 from dftfd.autofd.scalar.on_mpmath import OnMpmath
 from dftfd.autofd.scalar.program import evaluate
 from dftfd.autofd.scalar.reader import point_program
-from dftfd.errors import DamagedFileError, InputError, NumericalError
+from dftfd.errors import DamagedFileError, FunctionalError, InputError, NumericalError, UnsupportedError
+from dftfd.functionals.base import SPACE
 from dftfd.functionals.common import slater_exchange
 from dftfd.functionals.registry import term
 from dftfd.verify import proofs
@@ -52,6 +55,79 @@ def test_numbers_of_a_functional_are_not_rounded(name):
     irrational = name in ("a root", "an exponential")  # less than one rounding below zero
     assert proof.outcome == ("undecided" if irrational else "violated")
     assert irrational or float(proof.value) < 0
+
+
+def _lost(x):
+    return (x + 1.0) - x > 0.5
+
+
+_with_rule = jax.custom_jvp(_lost)
+_with_rule.defjvp(lambda p, t: (_with_rule(*p), np.zeros((), jax.dtypes.float0)))
+_TRUE = {
+    "cond": lambda: lax.cond(True, lambda: _lost(jnp.float64(1e16)), lambda: False),
+    "loop": lambda: lax.fori_loop(0, 1, lambda _, k: jnp.where(_lost(jnp.float64(1e16)), k + 1, k), 0) == 1,
+    "complex": lambda: (lax.complex(jnp.float64(1e16), jnp.float64(0.0)) + 1.0) - 1e16 != 0,
+    "Python": lambda: jax.pure_callback(lambda: np.int32(1), jax.ShapeDtypeStruct((), np.int32)) == 1,
+    "rule": lambda: _with_rule(jnp.float64(1e16)),
+}
+"""Conditions on numbers, which are true; float64 finds the first three and the last one false."""
+
+
+@pytest.mark.parametrize("name", _TRUE)
+def test_what_numbers_decide_is_not_decided_in_float64(name):
+    """The left sides are -1; false ones were proved, and held in the recheck."""
+    outcomes = []
+    for statement in (
+        lambda: dftfd.prove(lambda x: jnp.where(_TRUE[name](), -1.0, 1.0) + 0 * x, domain={"x": (0.0, 1.0)}),
+        lambda: dftfd.prove(_correlation(lambda r: jnp.where(_TRUE[name](), -r, r)), "ec_nonpositive", _RS, boxes=9),
+    ):
+        try:
+            outcomes.append(statement().outcome)
+        except UnsupportedError:
+            outcomes.append("refused")
+    assert outcomes == ["violated" if name == "rule" else "refused"] * 2
+
+
+def test_derivatives_along_rs_are_not_proved_at_one_rs():
+    """F_c is 2 - r_s also at r_s = 1, where the branch that the switch takes rises."""
+    r_s = lambda n: (3 / (4 * math.pi) / n) ** (1 / 3)
+    isolated = lambda r: jnp.where(r == 1.0, r, 2 - r)
+    f = term("lda_c_own")(lambda n: slater_exchange(n) * compose(lambda n: isolated(r_s(n)), n))
+    with pytest.raises(InputError, match="give rs two ends"):
+        dftfd.prove(f, "ec_scaling", {"rs": (1.0, 1.0)})
+    assert dftfd.prove(f, "ec_nonpositive", {"rs": (1.0, 1.0)}, boxes=9).proved
+
+
+def test_a_formula_of_the_position_is_refused_though_simplification_drops_it():
+    """It is undefined far from the origin."""
+    place = function(lambda r: jnp.log(5.0 - r[0]), SPACE)
+    f = term("lda_c_own")(lambda n: slater_exchange(n) * (1.0 + 0.0 * place))
+    with pytest.raises(UnsupportedError, match="position r"):
+        dftfd.prove(f, "ec_nonpositive", _RS, boxes=9)
+
+
+@pytest.mark.parametrize("coefficient", [2**53 + 1, -(2**53) - 1, Fraction(1, 3), decimal.Decimal("0.1"), 1j])
+def test_a_coefficient_is_a_number_of_float64(coefficient):
+    with pytest.raises(FunctionalError, match="no real number of float64"):
+        coefficient * dftfd.get_functional("lda_x")
+    assert (2**53 * dftfd.get_functional("lda_x")).definition["terms"][0]["coefficient"] == 2.0**53
+
+
+def test_sides_without_a_number_inside_are_not_cut():
+    """Else boxes of one rounding are cut until the limit is reached, an hour later."""
+    code = lambda x: jnp.sin(x) ** 2 + jnp.cos(x) ** 2 - 1.0
+    assert dftfd.prove(code, domain={"x": (1.0, math.nextafter(1.0, 2.0))}, boxes=10**8).outcome == "undecided"
+
+
+def test_gradients_of_arrays_may_be_stopped():
+    f = _correlation(lambda r: lax.stop_gradient(jnp.stack([r, -2 * r]))[1])
+    assert dftfd.prove(f, "ec_nonpositive", _RS, boxes=9).outcome == "violated"
+
+
+@pytest.mark.parametrize("domain", [["rs=1:2", "rs=3:4"], ["rs=1:2", "rs =3"], ["rs=1:"], ["rs=:1"]])
+def test_ends_of_a_domain_are_not_guessed(domain):
+    with pytest.raises(InputError, match="once|FROM:TO"):
+        proofs.parsed_domain(domain)
 
 
 def test_a_violation_is_found_beside_a_branch_that_has_no_value():

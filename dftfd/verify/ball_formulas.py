@@ -251,7 +251,7 @@ class OnBalls(BallArithmetic):
 
     def _call(self, code, args):
         if code.name == "stop_gradient":
-            return [[a] for a in args]
+            return [args]
         name = package_function(code.eqn)
         if name == "_cube_root":
             return [[self.power(a, Fraction(1, 3)) for a in code.entries(args, self.constant)]]

@@ -117,7 +117,7 @@ class OnDomains:
 
     def _call(self, code, args):
         if code.name == "stop_gradient":
-            return [[a] for a in args]
+            return [args]
         name = package_function(code.eqn)
         if name:  # of each entry of an array
             return [[self._known(name, a) for a in code.entries(args, self.constant)]]

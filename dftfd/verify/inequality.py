@@ -114,6 +114,11 @@ def cut(lo: float, hi: float) -> float:
     return float(lo + 0.5 * (hi - lo))
 
 
+def _middle(lo: np.ndarray, hi: np.ndarray) -> np.ndarray:
+    """`cut` of many sides."""
+    return np.where((lo > 0) & (hi > 4 * lo), np.sqrt(np.abs(lo)) * np.sqrt(np.abs(hi)), lo + 0.5 * (hi - lo))
+
+
 @dataclass
 class Subdivision:
     """The tree of boxes: kind of each node, number of its first child (the second follows), ends (input, node)."""
@@ -182,7 +187,8 @@ def subdivide(
         if whole_map:  # a proof knows a violation by its point; without one the box is not decided
             tree.kind[numbers[wrong]] = VIOLATED
         open_ones = ~(proved | wrong | (found.defined.hi == 0))
-        width = (hi - lo) / scale
+        middle = _middle(lo, hi)
+        width = np.where((lo < middle) & (middle < hi), (hi - lo) / scale, 0.0)  # no number lies between: no cut
         open_ones &= (width > _SMALLEST).any(axis=0)
         if open_ones.any():
             with np.errstate(all="ignore"):
@@ -249,8 +255,7 @@ def _faces(tree, numbers, code, lo, hi) -> np.ndarray:
 
 def _halves(tree, numbers, axis, lo, hi) -> np.ndarray:
     columns = np.arange(numbers.size)
-    a, b = lo[axis, columns], hi[axis, columns]
-    middle = np.where((a > 0) & (b > 4 * a), np.sqrt(np.abs(a)) * np.sqrt(np.abs(b)), a + 0.5 * (b - a))
+    middle = _middle(lo[axis, columns], hi[axis, columns])
     low, high = np.repeat(lo, 2, axis=1), np.repeat(hi, 2, axis=1)
     high[axis, 2 * columns] = middle
     low[axis, 2 * columns + 1] = middle
@@ -318,6 +323,10 @@ def _prepared(domain: Mapping, keep: tuple[str, ...]) -> tuple[Factored, dict, t
 def condition_of(f: Functional, condition: str, domain: Mapping) -> Inequality:
     """A known condition of a functional on a domain."""
     known = CONDITIONS[condition]
+    if known.order and domain["rs"][0] == domain["rs"][1]:  # a switch at this r_s would choose for r_s beside it
+        raise InputError(
+            f"{condition} holds derivatives along r_s, which one value of r_s does not tell: give rs two ends."
+        )
     algebra, variables, names = _prepared(domain, ("rs",))
     polarised = "zeta" in domain
     polynomials, energies = zip(*enhancements(f, known.parts, algebra, variables, polarised), strict=True)

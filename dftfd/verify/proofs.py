@@ -301,10 +301,12 @@ def parsed_domain(texts) -> dict[str, tuple[float, float]]:
     """{variable: (from, to)} of texts VARIABLE=FROM:TO, or VARIABLE=NUMBER."""
     domain = {}
     for said in texts or ():
-        name, _, ends = said.partition("=")
+        name, _, ends = (part.strip() for part in said.partition("="))
+        if name in domain:
+            raise InputError(f"domain {said!r}: {name} was given before; give each variable once.")
         try:
-            low, _, high = ends.partition(":")
-            domain[name.strip()] = (as_real(low.strip()), as_real((high or low).strip()))
+            low, colon, high = ends.partition(":")
+            domain[name] = (as_real(low.strip()), as_real((high if colon else low).strip()))
         except ValueError as error:
             raise InputError(f"domain {said!r}: VARIABLE=FROM:TO expected, as zeta=0:1.") from error
     return domain

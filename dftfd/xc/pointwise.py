@@ -147,7 +147,14 @@ def written_form(functional: Functional) -> ScalarProgram:
     lowered = lower(functional.energy_density(*unknown_densities()))
     without_exact_exchange(functional, lowered.orders, "which is no scalar of the density at a point")
     code = lambda rho, gradient, hessian, tau, r: lowered({"rho": [rho, gradient, hessian], "tau": [tau]}, r)
-    return written_program(code, *_SPECS)
+    program = written_program(code, *_SPECS)
+    _require_no_position(functional, program)
+    return program
+
+
+def _require_no_position(functional: Functional, program: ScalarProgram) -> None:
+    if program.depends_on({28, 29, 30}):
+        raise UnsupportedError(f"functional {functional.name!r} depends on the position r, not on the density alone.")
 
 
 def as_vectors(of_spins, zero) -> list:
@@ -191,8 +198,7 @@ def scalar_form(functional: Functional, n_spin: int = 2, count: int = 0, with_nu
         return lowered({"rho": [rho, gradient, hessian], "tau": [tau]}, r)
 
     program = point_program(code, *_SPECS, *[jax.ShapeDtypeStruct((), np.float64)] * count, fold=fold)
-    if program.depends_on({28, 29, 30}):
-        raise UnsupportedError(f"functional {functional.name!r} depends on the position r, not on the density alone.")
+    _require_no_position(functional, program)
     pairs, axes = list(itertools.product(range(2), range(3))), range(3)
     try:
         program = in_scalar_products(

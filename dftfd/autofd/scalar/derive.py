@@ -47,8 +47,10 @@ class OnNodes(Reader):
         if node.op == "call":
             with jax.ensure_compile_time_eval():
                 return self._equation(node.code.eqn, self._operands(node.code, args))
-        if (self.fold or not node.real) and all(self.nodes[a].op == "const" for a in args):
-            return self.constant(self._carried_out(node, [self.nodes[a].value for a in args]))
+        if all(self.nodes[a].op == "const" for a in args):
+            values = [self.nodes[a].value for a in args]
+            if self.fold or not (node.real or any(map(np.iscomplexobj, values))):
+                return self.constant(self._carried_out(node, values))
         if node.op == "look up":
             return self.intern(replace(node, args=tuple(args)))
         make = self.make if node.real else self.plain

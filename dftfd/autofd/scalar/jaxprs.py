@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import jax
+import numpy as np
 from jax.extend.core import ClosedJaxpr, DebugInfo, Jaxpr, Literal, Primitive, jaxpr_as_fun, primitives
 
 from dftfd.autofd.core.jax_adapter import type_of_array
@@ -35,9 +36,26 @@ def closed(program) -> ClosedJaxpr:
 
 def has_reverse_rule(eqn) -> bool:
     """Whether a derivative rule for reverse mode alone (jax.custom_vjp) is in an equation, at any depth."""
+    return eqn.primitive.name.startswith("custom_vjp") or any(map(has_reverse_rule, inner_equations(eqn)))
+
+
+def inner_equations(eqn) -> list:
+    """The equations of the programs that are parameters of an equation."""
     given = [p for param in eqn.params.values() for p in (param if isinstance(param, tuple | list) else (param,))]
-    programs = [closed(p).jaxpr for p in given if isinstance(p, Jaxpr | ClosedJaxpr)]
-    return eqn.primitive.name.startswith("custom_vjp") or any(has_reverse_rule(e) for p in programs for e in p.eqns)
+    return [e for p in given if isinstance(p, Jaxpr | ClosedJaxpr) for e in closed(p).jaxpr.eqns]
+
+
+def is_exact(eqn) -> bool:
+    """Whether JAX makes of numbers what exact arithmetic does: nothing is computed in float64 or complex numbers, by
+    programs in the equation neither, and nothing is asked of Python or of a clock.
+
+    Numbers of float32 and whole ones are what JAX makes of them.
+    """
+    if eqn.primitive.name in vocabulary.MOVES:
+        return True
+    taken, given = ([getattr(v.aval, "dtype", None) for v in vs] for vs in (eqn.invars, eqn.outvars))
+    known = all(isinstance(d, np.dtype) and d.kind != "c" for d in (*taken, *given)) and np.float64 not in given
+    return known and eqn.primitive.name in vocabulary.ON_NUMBERS and all(map(is_exact, inner_equations(eqn)))
 
 
 def live_equations(jaxpr: Jaxpr, results=None, given=()) -> list:

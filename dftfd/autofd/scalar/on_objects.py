@@ -60,8 +60,6 @@ class Objects:
                 if not node.real:
                     raise NotInAlgebra(f"rounding ({node.op}) of an unknown value")
                 return args[0]
-            case "call" if node.code.name == "stop_gradient":
-                return [[a] for a in args]
             case "call" if node.code.has_rule:
                 known = self.custom(node.code, args)
                 return self._inside(node.code, args) if known is None else known

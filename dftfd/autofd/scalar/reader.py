@@ -19,7 +19,7 @@ import numpy as np
 from jax.extend.core import Literal, jaxpr_as_fun
 
 from dftfd.autofd.scalar import vocabulary
-from dftfd.autofd.scalar.jaxprs import CUSTOM, closed, equation_code, operands_of, walk
+from dftfd.autofd.scalar.jaxprs import CUSTOM, closed, equation_code, is_exact, operands_of, walk
 from dftfd.autofd.scalar.keys import NoKey, equation_key, function_name, value_key
 from dftfd.autofd.scalar.on_numpy import exactly
 from dftfd.autofd.scalar.program import Node, ScalarProgram
@@ -203,9 +203,7 @@ class Reader(Nodes):
         opened = constant and self.fold or not (name in self.whole or function_name(eqn) in self.keep)
         if name in CUSTOM and opened:
             return self.read(eqn.params[CUSTOM[name]], args)
-        rounds = args and name not in _MOVES and name not in vocabulary.LOOK_UPS | vocabulary.ALIASES
-        folds = self.fold or not rounds or all(v.aval.dtype != np.float64 for v in eqn.outvars)
-        if constant and folds and (tables or name not in _MOVES):
+        if constant and (self.fold or is_exact(eqn)) and (tables or name not in _MOVES):
             return self._folded(eqn, args)
         if name not in self.whole:
             rule = _looked_up if tables else _MOVES.get(name) or _RULES.get(name)

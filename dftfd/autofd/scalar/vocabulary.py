@@ -50,5 +50,15 @@ KNOWN = frozenset(
 ).union("tile reduce_window_sum triangular_solve fft".split())
 """All names that are given a meaning."""
 
+MOVES = LOOK_UPS | ALIASES.union(
+    "broadcast_in_dim concatenate expand_dims iota reshape rev slice squeeze stack transpose".split()
+)
+"""What no number is changed by, of any type."""
+
+ON_NUMBERS = (KNOWN - WITH_RULES).union(
+    """argmax argmin clz cummax cummin cumprod jit population_count reduce_and reduce_or reduce_xor sort""".split()
+)
+"""What proofs carry out on numbers that are no float64, in which case it does not round."""
+
 KEPT_APART = frozenset(["call", "entry", "look up"])
 """What scalar code may hold of arrays: an equation as it stands, one entry of its results, one of a table."""
