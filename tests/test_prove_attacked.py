@@ -119,6 +119,10 @@ def test_sides_without_a_number_inside_are_not_cut():
     assert dftfd.prove(code, domain={"x": (1.0, math.nextafter(1.0, 2.0))}, boxes=10**8).outcome == "undecided"
 
 
+def test_the_value_of_an_inequality_may_stand_in_a_dict():
+    assert dftfd.prove(lambda x: {"left": x}, domain={"x": (0.0, 1.0)}).proved
+
+
 def test_gradients_of_arrays_may_be_stopped():
     f = _correlation(lambda r: lax.stop_gradient(jnp.stack([r, -2 * r]))[1])
     assert dftfd.prove(f, "ec_nonpositive", _RS, boxes=9).outcome == "violated"

@@ -42,9 +42,6 @@ class Between:
 
     __rmul__ = __mul__
 
-    def __truediv__(self, number):
-        return self * (1 / number)
-
     def __rtruediv__(self, number):
         if not (self.lo > 0 or self.hi < 0):
             unknown = self.lo * float("nan")

@@ -385,7 +385,7 @@ def _require_same_of_numbers(code, wanted, domain) -> None:
         with jax.debug_nans(False), jax.debug_infs(False):
             traced = jaxpr_as_fun(jax.make_jaxpr(called)(*specs))(*at)[0]
             try:
-                value = called(*at)
+                (value,) = jax.tree_util.tree_leaves(called(*at))  # one, in a tuple or dict perhaps
             except Exception as error:
                 value = type(error).__name__
         same = not isinstance(value, str) and np.allclose(value, traced, rtol=1e-9, atol=0, equal_nan=True)
