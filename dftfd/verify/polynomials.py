@@ -23,6 +23,9 @@ Polynomial = dict[Monomial, Fraction]
 _LONGEST = 24
 """Terms of a polynomial that is multiplied out."""
 
+_MOST_JOINS = 1024
+"""Selections that are joined in one program; SCAN's has nine."""
+
 _BITS = 2**18
 """Length of a coefficient from which on a power of it remains a power, and a product is refused."""
 
@@ -61,6 +64,7 @@ class Polynomials:
         self._sums: dict[int, Polynomial] = {}
         self._polynomials: dict[int, Polynomial] = {}
         self._selections: dict[int, tuple[Predicate, Polynomial, Polynomial]] = {}
+        self._joins = 0
         self.inputs = [self._atom(self.intern("input", (), k)) for k in range(len(domain))]
         self.n_inputs = len(domain)
 
@@ -246,8 +250,13 @@ class Polynomials:
     # ---- selections
 
     def _joined(self, a: Polynomial) -> Polynomial:
-        """Selections by the same condition in one sum become one selection of sums."""
+        """Selections by the same condition in one sum become one selection of sums.
+
+        Each may hold others: nested ones double with every level, so there is an end to it.
+        """
         groups: dict = {}
+        if self._joins > _MOST_JOINS:
+            return a
         for factors, c in a.items():
             found = [i for i, p in factors if i in self._selections and p == 1]
             rest = tuple((i, p) for i, p in factors if i not in found)
@@ -255,6 +264,7 @@ class Polynomials:
                 predicate, no, yes = self._selections[found[0]]
                 groups.setdefault(predicate, []).append((factors, self.scaled(no, c, rest), self.scaled(yes, c, rest)))
         for predicate, parts in groups.items():
+            self._joins += 1
             no, yes = {}, {}
             for factors, n, y in parts:
                 a = {k: c for k, c in a.items() if k != factors}
