@@ -2,10 +2,9 @@
 
 import hashlib
 import re
-import sys
 from collections.abc import Mapping
 from html import escape
-from numbers import Number, Real
+from numbers import Number
 
 import jax
 import jax.numpy as jnp
@@ -181,8 +180,9 @@ def shape_of(value) -> tuple | None:
 
 def _is_real(value) -> bool:
     if not hasattr(value, "dtype"):
-        return isinstance(value, Real) and (not isinstance(value, int) or abs(value) <= sys.float_info.max)
-    return any(jnp.issubdtype(value.dtype, kind) for kind in (np.floating, np.integer, np.bool_))
+        return isinstance(value, float) or (isinstance(value, int) and abs(value) <= 2**53)
+    kinds = (np.floating, np.integer, np.bool_)
+    return value.dtype.itemsize <= 8 and any(jnp.issubdtype(value.dtype, kind) for kind in kinds)
 
 
 def _one_line(text: str) -> str:

@@ -110,6 +110,8 @@ def test_a_formula_of_the_position_is_refused_though_simplification_drops_it():
 def test_a_coefficient_is_a_number_of_float64(coefficient):
     with pytest.raises(FunctionalError, match="no real number of float64"):
         coefficient * dftfd.get_functional("lda_x")
+    with pytest.raises(FunctionalError, match="a real number expected"):
+        dftfd.get_functional("gga_x_pbe").with_parameters(kappa=coefficient)
     assert (2**53 * dftfd.get_functional("lda_x")).definition["terms"][0]["coefficient"] == 2.0**53
 
 
