@@ -200,8 +200,10 @@ def test_numbers_of_combinations_are_looked_at():
         for part in (own, dftfd.exact_exchange):
             with pytest.raises(FunctionalError, match=f"{wrong} is not a finite number"):
                 wrong * part
+    with pytest.raises(FunctionalError, match="coefficient 1j is no real number"):
+        1j * own
     with pytest.raises(FunctionalError, match="has the coefficient .*; finite real numbers expected"):
-        registry.register(1j * own, "t_wrong")
+        registry.register(dftfd.Functional("own", ((1j, own.terms[0][1]),)), "t_wrong")
     for wrong in (own.with_parameters(a=float("nan")), dftfd.get_functional("gga_x_pbe", kappa=float("nan"))):
         with pytest.raises(FunctionalError, match="parameter '(a|kappa)' holds NaN"):
             registry.register(wrong, "t_wrong")
