@@ -252,14 +252,14 @@ def read(path: Path) -> list[list[str]]:
 
 
 REASONS = {
-    "mpw3lyp": "VWN V here, as in PySCF; VWN III there, here `mpw3lypg`",
-    "mpw3pw": "VWN V here, as in PySCF; VWN III there, here `mpw3pwg`",
-    "revb3lyp": "VWN V here, as in PySCF; VWN III there, here `revb3lypg`",
-    "svwn": "VWN V here, as in PySCF; VWN III there, here `svwn3`",
-    "tpss0": "TPSS with a quarter of exact exchange here, as in PySCF; TPSSh's tenth there",
-    "vv10": "the nonlocal part here; the whole functional there, here `rpw86,pbe + vv10`",
-    "wb97x-d3": "parameters of Lin, Li, Mao and Chai (2013) here; those of wB97X there",
-    "zlp": "libxc 7's here; libxc 4's there",
+    "mpw3lyp": "dftfd and PySCF: VWN V. Psi4: VWN III, `mpw3lypg` in dftfd",
+    "mpw3pw": "dftfd and PySCF: VWN V. Psi4: VWN III, `mpw3pwg` in dftfd",
+    "revb3lyp": "dftfd and PySCF: VWN V. Psi4: VWN III, `revb3lypg` in dftfd",
+    "svwn": "dftfd and PySCF: VWN V. Psi4: VWN III, `svwn3` in dftfd",
+    "tpss0": "dftfd and PySCF: TPSS with 25 % exact exchange. Psi4: 10 %, as in TPSSh",
+    "vv10": "dftfd: the nonlocal part. Psi4: the whole functional, `rpw86,pbe + vv10` in dftfd",
+    "wb97x-d3": "dftfd: parameters of Lin, Li, Mao and Chai (2013). Psi4: those of wB97X",
+    "zlp": "dftfd: as in libxc 7. Psi4: as in libxc 4",
 }
 """Why a name differs, by the name without its correction, or with it."""
 
@@ -277,7 +277,7 @@ def _reason(name: str, reasons: dict[str, str]) -> str:
     return next((words for start, words in reasons.items() if name.startswith(start)), "")
 
 
-COUNTS = ("program", "names", "same here", "different", "refused", "not compared")
+COUNTS = ("program", "names", "same in dftfd", "different", "refused", "not compared")
 
 
 def counts() -> list[list[str]]:

@@ -44,7 +44,7 @@ OUTPUTS = (
     ("ORCA 4.0", "LC-BLYP", "lc-blyp", "cc-pvdz", -128.696932537618),
     ("ORCA 4.0", "B2PLYP", "b2plyp", "cc-pvtz", -128.911145626722),
 )
-"""(program, its keyword, name here, basis set, energy there [hartree])"""
+"""(program, its keyword, name in dftfd, basis set, its energy [hartree])"""
 
 
 WATER = "O -0.0016647187 -0.1178128121 0; H -0.7519557213 0.4764218633 0; H 0.7652734708 0.4660806338 0"
@@ -116,7 +116,11 @@ def main() -> None:
     columns = ("changed", "by", "energy", "1s", "2s", "2p", "one-electron energy")
     changes = [(what, f"{by:.1e}", *(f"{d:.1e}" for d in rest)) for what, by, rest in single_changes()]
     write(DATA / "wb97x_d3_changes.csv", columns, changes)
-    write(DATA / "neon.csv", ("program", "keyword", "name here", "basis", "there", "here", "difference"), rows)
+    write(
+        DATA / "neon.csv",
+        ("program", "keyword", "name in dftfd", "basis", "program [hartree]", "dftfd [hartree]", "difference"),
+        rows,
+    )
 
 
 if __name__ == "__main__":

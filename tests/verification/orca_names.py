@@ -149,12 +149,14 @@ CORRECTIONS = {
 PT2 = {"B2PLYP": 0.27, "RI-B2PLYP": 0.27}
 """{keyword: factor of second-order perturbation theory}"""
 
-_BP86 = "local correlation of Perdew and Zunger here, as in libxc; of Perdew and Wang there, here `b88, p86 - pz + pw`"
+_BP86 = (
+    "dftfd and libxc: local correlation of Perdew and Zunger. ORCA: of Perdew and Wang, `b88, p86 - pz + pw` in dftfd"
+)
 REASONS = {
-    "B3LYP": "VWN III here, as in Gaussian, PySCF and Psi4; VWN V there, here `b3lyp5`",
+    "B3LYP": "dftfd, Gaussian, PySCF and Psi4: VWN III. ORCA: VWN V, `b3lyp5` in dftfd",
     "BP": _BP86,
     "BP86": _BP86,
-    "LDA": "exchange alone here, with a warning, as in PySCF; with VWN V there, here `lda,vwn`",
-    "X3LYP": "VWN III here, as in Gaussian and Psi4; VWN V there, if it is as in B3LYP, here `x3lyp5`",
+    "LDA": "dftfd and PySCF: exchange alone, in dftfd with a warning. ORCA: with VWN V, `lda,vwn` in dftfd",
+    "X3LYP": "dftfd, Gaussian and Psi4: VWN III. ORCA: VWN V if it is as in B3LYP, `x3lyp5` in dftfd",
 }
 """Why a keyword differs."""
