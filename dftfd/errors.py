@@ -1,7 +1,7 @@
-"""Every failure that dftfd reports on purpose.
+"""Errors and warnings of dftfd.
 
-Each class carries the exit code that the command line returns for it. A message says in one line what was found, what
-was expected and what to do. The module imports nothing of the package, so every layer may raise from it.
+Each class has the exit code that the command line returns for it. A message says in one line what was found, what was
+expected and what to do. The module imports nothing of the package, so every layer can raise its errors.
 """
 
 import difflib
@@ -13,7 +13,7 @@ LONGEST = 299
 
 
 class DftfdError(Exception):
-    """Base of all errors raised on purpose. Its message is one line of at most LONGEST characters."""
+    """Base class of dftfd's errors. The message is one line of at most LONGEST characters."""
 
     exit_code = 2
 
@@ -22,11 +22,11 @@ class DftfdError(Exception):
 
 
 class InputError(DftfdError, ValueError):
-    """The request cannot be carried out as written: geometry, charge, spin, basis, options."""
+    """An invalid request: geometry, charge, spin, basis set, options."""
 
 
 class FunctionalError(InputError):
-    """A functional is unknown, malformed, or needs ingredients that are not there."""
+    """A functional is unknown, malformed, or needs missing ingredients."""
 
 
 class MissingDependencyError(DftfdError, ImportError):
@@ -34,7 +34,7 @@ class MissingDependencyError(DftfdError, ImportError):
 
 
 class UnsupportedError(DftfdError, NotImplementedError):
-    """A well-posed request that this version cannot serve; the message names the missing piece."""
+    """A valid request that is not implemented. The message names what is missing."""
 
 
 class NumericalError(DftfdError, ArithmeticError):
@@ -50,7 +50,7 @@ class FileError(DftfdError, OSError):
 
 
 class DamagedFileError(FileError):
-    """A file is not what was written: cut short, or changed."""
+    """A file was truncated or changed."""
 
 
 class ResourceError(DftfdError, MemoryError):
@@ -64,49 +64,49 @@ class CheckpointError(FileError):
 
 
 class NotConvergedError(DftfdError, RuntimeError):
-    """A property was asked of a density that is no solution."""
+    """A property of an unconverged density was requested, or an iteration did not converge."""
 
     exit_code = 3
 
 
 class InputWarning(UserWarning):
-    """The input is legal but looks like a mistake, for example bohr read as angstrom."""
+    """The input is valid but looks like a mistake, for example bohr read as angstrom."""
 
 
 class ConvergenceWarning(UserWarning):
-    """A part of an answer has not converged; the answer says which."""
+    """A part of a result has not converged. The result names it."""
 
 
 class CheckpointWarning(UserWarning):
-    """A checkpoint could not be written, or its previous generation was read; the calculation goes on."""
+    """A checkpoint could not be written, or the previous one was read. The calculation continues."""
 
 
 class AutofdError(DftfdError):
-    """Base of the errors of the operator calculus."""
+    """Base class of the errors of dftfd.autofd."""
 
 
 class SignatureError(AutofdError, TypeError):
-    """Functions, domains, shapes or dtypes do not fit together."""
+    """Functions, domains, shapes or dtypes are inconsistent."""
 
 
 class QuadratureError(AutofdError, ValueError):
-    """An integral was asked for over a domain that has no quadrature."""
+    """An integral over a domain without a quadrature, or with an inconsistent one."""
 
 
 class NoRuleError(AutofdError, NotImplementedError):
-    """A differentiation or transposition rule does not exist for this use of an operator."""
+    """There is no differentiation or transposition rule for this use of an operator."""
 
 
 class UnknownOperatorError(AutofdError, AttributeError):
-    """A rule names an operator that is not in the table."""
+    """A rule names an unknown operator."""
 
 
 class LeakError(AutofdError, RuntimeError):
-    """A function under differentiation was used where its derivative would be silently lost."""
+    """A differentiated function was used where its derivative would be lost."""
 
 
 class NotSemilocalError(AutofdError, NotImplementedError):
-    """A functional is neither semilocal nor a double integral, so it cannot be lowered to a grid kernel."""
+    """A functional is neither semilocal nor a double integral, so it has no grid kernel."""
 
 
 def one_line(text: str, longest: int = LONGEST) -> str:

@@ -169,12 +169,12 @@ class Functional:
     """A sum of energy terms and exact exchange.
 
     terms: pairs (coefficient, EnergyTerm).
-    exact_exchange: pairs (omega, fraction): fraction of exact exchange with the operator 1/r for omega = 0, else with
-        its long-range part erf(omega r)/r [1/bohr].
-    dispersion: (version, whose parameters) of a correction by the positions of the nuclei, ('d3bj', 'pbe'), or None. A
-        calculation adds it; energies of densities are without.
-    papers: DOIs of the papers that the combination itself is from; those of its terms are theirs. Sums have none.
-    pt2: fractions of second-order perturbation theory for opposite and equal spins, or nothing; added after the SCF.
+    exact_exchange: pairs (omega, fraction): fraction of exact exchange with the operator 1/r for omega = 0, otherwise
+        with its long-range part erf(omega r)/r [1/bohr].
+    dispersion: (version, functional with its parameters) of a correction that depends on nuclear positions alone, such
+        as ('d3bj', 'pbe'), or None. Calculations add it. Energies of densities exclude it.
+    papers: DOIs of the papers of the combination. Its terms have their own. Sums have none.
+    pt2: fractions of opposite-spin and same-spin second-order perturbation theory, added after the SCF, or nothing.
     """
 
     name: str

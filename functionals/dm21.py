@@ -48,15 +48,15 @@ SQUASH, NORM = 1e-4 + 1e-9, 1e-5
 
 @public
 def dm21(kind: Annotated[str, choice(*KINDS)] = "DM21", checkpoints: Path | None = None) -> Functional:
-    """One of DM21, DM21m, DM21mc, DM21mu, exchange and correlation, registered in lower case.
+    """DM21, DM21m, DM21mc or DM21mu, exchange and correlation, registered in lower case.
 
-    checkpoints: the folder of the authors' program that holds their weights, one folder for each kind; None: that of
-    the installed program, in which case the names 'dm21', 'dm21m', 'dm21mc', 'dm21mu' are known without this call.
+    checkpoints: folder of the authors' program with the weights, one folder for each kind. None: that of the installed
+    program, for which the names 'dm21', 'dm21m', 'dm21mc', 'dm21mu' work without this call.
 
-    The paper adds D3(BJ) dispersion, which is not part of it. The network does not know that the spins are alike:
-    the energy of triplet carbon with its spins exchanged differs by 1e-4 hartree.
+    The paper's D3(BJ) dispersion is not included. The network is not symmetric in the spins: exchanging them changes
+    the energy of triplet carbon by 1e-4 hartree.
 
-    Raises InputError for other kinds, MissingDependencyError where no program is installed, FileError where the weights
+    Raises InputError for other kinds, MissingDependencyError if the program is not installed, FileError if the weights
     cannot be read.
     """
     return _made(kind, _folder(checkpoints) / kind / NUMBERS)

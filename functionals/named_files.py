@@ -56,10 +56,9 @@ def save_functional(path, name: str, functional: Functional) -> None:
 
 @public
 def load_functional(path: Path) -> Functional:
-    """The functional of a file that `Fit.save` wrote, registered under its name.
+    """Read the functional written by `Fit.save` and register it under its name.
 
-    Raises FileError for a file that cannot be read or is damaged, FunctionalError where the code of a formula is no
-    longer what was fitted.
+    Raises FileError for a file that is damaged or cannot be read, FunctionalError if the code of a formula has changed.
     """
     with refusing_damage(path, "is not a saved functional"):
         document = parse_json(read_bytes(path, MAX_BYTES))

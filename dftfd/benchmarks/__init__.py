@@ -96,18 +96,18 @@ def benchmark(
     molecule_options: dict[str, Any] | None = None,
     **options: Any,
 ) -> Verdict:
-    """Errors of functionals on a set of reactions with known energies: a Verdict, which prints as tables.
+    """Errors of functionals for reactions with known energies: a Verdict, which prints as tables.
 
-    benchmark_set: name of a set ('quick'; `dftfd.benchmarks.shipped_sets()` has them all), file of the documented form,
-        collection of another maker ('gmtkn55:W4-11'), or a BenchmarkSet. See docs/benchmark.md.
-    xc: functional, or a list of them.   data: where a collection lies.   only: subsets, by name.
-    limit, seed: the first reactions in the order that a seed gives; a larger limit holds a smaller one.
-    density: functional on whose self-consistent density all energies are evaluated; None takes each one's own.
-    basis: for all molecules; by default the set's, else def2-tzvp.   jobs, client, record: as in `run_batch`.
-    on_step: called with a Step for each molecule as it is done.   molecule_options: cartesian and ecp of `molecule`.
+    benchmark_set: name of a set (`dftfd.benchmarks.shipped_sets()` lists them), path of a set, an external collection
+        ('gmtkn55:W4-11'), or a BenchmarkSet. See docs/benchmark.md.
+    xc: a functional, or a list.   data: folder of an external collection.   only: names of subsets.
+    limit, seed: number of random reactions, and their seed. A larger limit includes the reactions of a smaller one.
+    density: functional whose self-consistent density is used for all energies; None: each functional's own.
+    basis: for all molecules; by default the set's, otherwise def2-tzvp.   jobs, client, record: as in `run_batch`.
+    on_step: called with a Step after each molecule.   molecule_options: cartesian and ecp of `molecule`.
     options: for `run_scf`.
 
-    Molecules that fail are tried in other ways and then listed; the rest goes on without them.
+    If a molecule fails, other starts are tried. Molecules without an energy are listed, and the others continue.
     Raises InputError, FileError and MissingDependencyError for the benchmark as a whole.
 
     >>> import dftfd

@@ -174,16 +174,15 @@ def reaction(
 ) -> ReactionEnergy:
     """The energy of a reaction: a ReactionEnergy, which prints in kcal/mol, kJ/mol and hartree.
 
-    equation: '2 h2 + o2.xyz:0,3 -> 2 smiles:O', with blanks around + and =. A species is what `dftfd.molecule` reads
-        as text, a file without its ending .xyz, a name of `species`, the proton H+ or the electron e-, which have no
-        energy.
-    species: name -> what `dftfd.molecule` reads.   optimize: energies of optimised geometries, with max_steps each.
+    equation: '2 h2 + o2.xyz:0,3 -> 2 smiles:O', with blanks around + and =. A species is text that `dftfd.molecule`
+        reads, a file without its ending .xyz, a name in `species`, H+ or e- (without energy).
+    species: {name: input of `dftfd.molecule`}.   optimize: optimise each geometry first, in at most max_steps steps.
     thermo: enthalpies and Gibbs energies of ideal gases at temperature [K] and pressure [Pa], from frequencies;
         quasi_harmonic as in `Vibrations.thermochemistry`.
-    jobs, client, record: as in `run_batch`.   on_step: called with a Step for each species that is done.
+    jobs, client, record: as in `run_batch`.   on_step: called with a Step for each finished species.
     molecule_options: for `dftfd.molecule`, such as basis=.   options: for `run_scf`, such as solvent=.
 
-    Raises InputError for an equation whose atoms or charges do not balance, and for species that cannot be read.
+    Raises InputError if atoms or charges do not balance, and for species that cannot be read.
 
     >>> import dftfd
     >>> found = dftfd.reaction("2 A -> B", "hf", species={"A": "He 0 0 0;", "B": "He 0 0 0; He 0 0 3"})

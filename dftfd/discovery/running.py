@@ -51,20 +51,20 @@ def discover(
     look: Annotated[str, text] = "",
     on_step: Callable[["Discovery"], None] = lambda step: None,
 ) -> "Discovery":
-    """Functionals that a search finds: formulas fitted to reaction energies whose exact conditions are proved.
+    """Search for functionals: formulas fitted to reaction energies, with proved exact conditions.
 
-    specification: a file .toml or a dictionary of the same form (docs/discovery.md).
-    folder: gets the record of the run and, after each generation, its results; None keeps them in memory.
-    resume: go on from the record in the folder, to the same bits as without the interruption.
-    candidates: file of formulas to begin with, a line {"x": ..., "c": ...} of JSON each.
-    points: TrainingPoints in the place of those that the specification names.
-    generations: in the place of the specification's.   hours: after which no further generation begins.
-    jobs: processes.   client: a dask.distributed.Client, whose workers compute.
-    propose_with: words of a program that proposes, for the share of `command` in the specification.
-    look: why the errors of held-out reactions are to be computed at the end; each look is a line in `looks.jsonl`.
-    on_step: told of what is found after each generation.
+    specification: a .toml file, or a dictionary of the same form (docs/discovery.md).
+    folder: for the record of the run and, after each generation, its results; None keeps them in memory.
+    resume: continue from the record in the folder, with the same results as an uninterrupted run, bit for bit.
+    candidates: file of initial formulas, one line of JSON {"x": ..., "c": ...} each.
+    points: TrainingPoints instead of those of the specification.
+    generations: instead of the specification's.   hours: no generation begins after this time.
+    jobs: number of processes.   client: a dask.distributed.Client, whose workers compute.
+    propose_with: command of a program that proposes formulas, for the share of `command` in the specification.
+    look: reason for computing the errors of held-out reactions at the end. It is recorded in `looks.jsonl`.
+    on_step: called after each generation.
 
-    Raises InputError for what does not fit, FileError for files, CheckpointError for the record of another search.
+    Raises InputError for invalid arguments, FileError for files, CheckpointError for the record of another search.
     """
     own = read(specification, propose_with)
     own = own if generations is None else replace(own, generations=generations)

@@ -53,12 +53,13 @@ class Workbench(Page):
 
 @public
 def workbench(functional: Any, other: Any = None) -> Workbench:
-    """One self-contained page for a functional, or for two side by side; it needs no network.
+    """A self-contained page for one functional, or for two side by side, which works without a network.
 
-    functional, other: name, expression or Functional. The semilocal part is shown: enhancement factors, the potential
-    in atoms beside libxc's and the exact one, the kernel, local exact conditions, energies of atoms beside exact ones,
-    smoothness and cost, all evaluated in the browser while sliders move the parameters.
-    UnsupportedError for what has no semilocal energy, FunctionalError for the same functional twice.
+    functional, other: name, expression or Functional. The page shows the semilocal part: enhancement factors, the
+    potential in atoms compared with libxc's and the exact one, the kernel, local exact conditions, energies of atoms
+    compared with exact ones, smoothness and cost. The browser evaluates them while sliders change the parameters.
+    Raises UnsupportedError for functionals without a semilocal energy, FunctionalError if both functionals are the
+    same.
 
         dftfd.workbench("pbe", "r2scan").write("page.html")
     """

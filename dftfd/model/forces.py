@@ -80,11 +80,11 @@ def nuclear_forces(
     grid_response: bool = True,
     progress: Any = None,
 ) -> Forces:
-    """Minus the derivative of a converged result's energy by the positions of the nuclei.
+    """Nuclear forces, minus the derivative of the energy of a converged result.
 
-    With smeared occupations, of the free energy. Points of a grid that was given as such stay where they are.
-    grid_response=False leaves out the motion of the quadrature grid with the nuclei, as many programs do; the forces
-    are then not the gradient of the energy and do not add up to zero.
+    With smeared occupations, of the free energy. A grid given as points does not move.
+    grid_response: False omits the motion of the quadrature grid with the nuclei, as many programs do. The forces are
+    then not the gradient of the energy and do not add up to zero.
     progress: as in run_scf.
 
     Raises NotConvergedError without convergence, UnsupportedError for model potentials, which have no energy.

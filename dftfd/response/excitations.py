@@ -491,7 +491,7 @@ class SpinFlip:
 
 @public
 def load_excitations(path: Path) -> Excitations:
-    """The Excitations in a file that `Excitations.save` wrote. Raises FileError for other files."""
+    """Read Excitations written by `Excitations.save`. Raises FileError for other files."""
     with saved_part(path, "excitations", FORMAT) as (text, arrays):
         n_spin = 1 if "X_1" not in arrays else 2
         text = {"solvation": ""} | text  # older files have none

@@ -86,17 +86,18 @@ class SCFResult:
     """Energy, orbitals and density of a Kohn-Sham calculation. Atomic units; `spin` is 1 (restricted) or 2.
 
     energy [hartree], and energies, its components by the names of dftfd.terms.COMPONENTS.
-    converged, cycles: False is not an error, but such a density is no solution: what is derived from it raises
-        NotConvergedError unless `allow_unconverged`.
-    mo_energy, mo_occ (spin, mo); mo_coeff (spin, ao, mo); density_matrix (spin, ao, ao), the total one for one spin.
+    converged, cycles: an unconverged SCF is not an error, but its properties raise NotConvergedError unless
+        `allow_unconverged`.
+    mo_energy, mo_occ (spin, mo); mo_coeff (spin, ao, mo); density_matrix (spin, ao, ao), for one spin the total one.
     n_electrons_quadrature: (spin,), integral of the density on the grid, None without a semilocal functional.
-    history: the SCF table.   preliminary: that of a cheaper energy whose cycles went before, which `cycles` does not
-        count.   seconds: wall time by stage.
-    entropy_term: -T S [hartree] of smeared occupations, else 0.   steps: what convergence took besides DIIS, in words.
-    fock: (spin, ao, ao) [hartree], dE/dP; None where it is not known, as in a result that was loaded.
+    history: the SCF table.   preliminary: the table of the preliminary SCF at reduced accuracy, which `cycles`
+        excludes. seconds: wall time by stage.
+    entropy_term: -T S [hartree] of smeared occupations, otherwise 0.   steps: methods that convergence needed besides
+        DIIS, in words.
+    fock: (spin, ao, ao) [hartree], dE/dP; None if unknown, as in a loaded result.
 
-    Properties are computed when first asked for. density, kinetic_energy_density, v_xc, v_tau, electrostatic_potential
-    and elf are Functions of the point r [bohr].
+    Properties are computed at first access. density, kinetic_energy_density, v_xc, v_tau, electrostatic_potential and
+    elf are Functions of the point r [bohr].
     """
 
     calculation: Calculation = field(repr=False)
@@ -127,7 +128,7 @@ class SCFResult:
 
     @property
     def all_cycles(self) -> int:
-        """How many cycles it took, those of a cheaper energy among them."""
+        """Number of cycles, including those of the preliminary SCF."""
         return len(self.preliminary) + self.cycles
 
     @property

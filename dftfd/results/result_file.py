@@ -29,13 +29,13 @@ from dftfd.terms.external import ExternalPotential, checked_potential
 
 @public
 def load_result(path: Path, functional: Any = None, external_potential: Any = None) -> SCFResult:
-    """The result in a file that `result.save(path)` wrote.
+    """Read a result written by `result.save(path)`.
 
-    functional: the Functional, where its name is not registered in this process.   external_potential: as in run_scf,
-    for a result computed in one; files hold its name, and its values at some points by which it is known again.
+    functional: the Functional, if its name is not registered in this process.   external_potential: as in run_scf, if
+    the result has one. Files hold its name and its values at some points, for comparison.
 
-    Raises FileError for other files, FunctionalError where the name now stands for something else than when the result
-    was computed, InputError for another potential.
+    Raises FileError for other files, FunctionalError if the meaning of the functional's name has changed since,
+    InputError for a different potential.
     """
     tree = read_tree(path, "a result")
     result = result_of_tree(tree, path, functional)

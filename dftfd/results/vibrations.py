@@ -308,7 +308,7 @@ def vibrations_of(result: Any, found: SecondDerivatives, isotopes: Any, document
 
 @public
 def load_vibrations(path: Path) -> Vibrations:
-    """The Vibrations in a file that `Vibrations.save` wrote. Raises FileError for other files."""
+    """Read Vibrations written by `Vibrations.save`. Raises FileError for other files."""
     with saved_part(path, "vibrations", FORMAT) as (text, arrays):
         found = Vibrations(
             **{"polarizability_derivatives": None, "of_ghosts": None}

@@ -173,7 +173,7 @@ class Molecule(ShownAsText):
 
     @public
     def at(self, coordinates: Annotated[np.ndarray, array(None, 3)]) -> "Molecule":
-        """The same molecule with its centres elsewhere; coordinates (atom, 3) in bohr."""
+        """The same molecule at other coordinates (atom, 3) [bohr]."""
         if coordinates.shape != self.coordinates.shape:
             raise InputError(f"new coordinates have shape {coordinates.shape}, expected {self.coordinates.shape}.")
         check_positions(self.labels, self.ghost, coordinates, allow_close=True)
@@ -191,27 +191,26 @@ def molecule(
     ecp: Any = None,
     allow_close: bool = False,
 ) -> Molecule:
-    """The molecule described by a file, a text, a list of atoms, an ASE Atoms or a PySCF Mole.
+    """Build a molecule from a file, text, a list of atoms, ASE Atoms or a PySCF Mole.
 
-    source: path of an xyz file; coordinates as text (recognised by a newline or ';'), 'O 0 0 0.1; H 0 0.8 -0.5; ...';
-        'smiles:CCO' (RDKit); a list of (symbol, (x, y, z)); an ASE Atoms; a built PySCF Mole, which brings its own
-        charge, spin and basis.
-        Symbols may be of either case, carry a label ('H1') or be atomic numbers; 'ghost-O' (or 'X-O', 'Bq-O') is a
-        ghost: basis functions and grid points of oxygen without its nucleus and electrons.
+    source: path of an xyz, mol or SD file; coordinates as text (with a newline or ';'), 'O 0 0 0.1; H 0 0.8 -0.5; ...';
+        'smiles:CCO' (RDKit); a list of (symbol, (x, y, z)); ASE Atoms; a built PySCF Mole, with its charge, spin and
+        basis. Symbols may be of either case, have a label ('H1') or be atomic numbers. 'ghost-O' (or 'X-O', 'Bq-O') is
+        a ghost: basis functions and grid points of oxygen without its nucleus and electrons.
     basis: name of a basis set (default 'def2-svp'), or a dictionary from label, element or 'default' to a name or to
         shells [[l, [exponent, coefficient, ...], ...], ...].
-    charge, spin: total charge and N_alpha - N_beta; None takes what the comment line of xyz says, 'charge=1 spin=1' or
-        'charge=1 multiplicity=2', or the end of the name, 'oh.xyz:-1', 'no2.xyz:0,2', else 0. Given, they count, with a
-        warning where the file says something else.
+    charge, spin: total charge and N_alpha - N_beta. None reads them from the comment line of an xyz file ('charge=1
+        spin=1', 'charge=1 multiplicity=2') or the end of the name ('oh.xyz:-1', 'no2.xyz:0,2'), otherwise 0. Explicit
+        values take precedence, with a warning if they contradict the file.
     unit: 'angstrom' or 'bohr'.
     cartesian: use Cartesian instead of spherical Gaussians.
-    ecp: effective core potentials. None takes those that belong to the basis set, False takes none, which is refused
-        where the basis set has no functions for core electrons; a name or a dictionary from label, element or 'default'
-        to a name, to numbers or to None chooses them.
+    ecp: effective core potentials. None uses those of the basis set. False uses none, which is refused if the basis set
+        has no functions for core electrons. Or a name, or a dictionary from label, element or 'default' to a name,
+        numbers or None.
     allow_close: accept atoms nearer than 0.1 angstrom.
 
-    Raises InputError for a request that cannot be carried out (FileError for a missing file) before any integral is
-    computed, and warns with InputWarning about distances that look like a confusion of units.
+    Raises InputError for invalid requests (FileError for a missing file) before any integral is computed, and warns
+    with InputWarning if distances suggest a wrong unit.
     """
     given = {"charge": charge, "spin": spin}
     is_mole = Kind(_SOURCES, bridge.is_pyscf_mole).checked("source", source)

@@ -91,11 +91,12 @@ def interaction_energy(
     counterpoise: bool = True,
     **options: Any,
 ) -> Interaction:
-    """The energy that binds the fragments of a molecule, at its geometry.
+    """Interaction energy of the fragments of a molecule, at its geometry.
 
-    fragments: indices of the atoms of each; together all atoms that are not ghosts, none twice.
-    charges, spins: of the fragments, zero by default; charges must add up to the molecule's.
-    counterpoise: fragments in the basis of the whole; False leaves the others' functions away.   options: for run_scf.
+    fragments: indices of the atoms of each fragment. Each atom, except ghosts, belongs to exactly one.
+    charges, spins: of the fragments, zero by default. Charges must add up to the molecule's.
+    counterpoise: computes the fragments in the basis of the whole molecule; False: in their own.   options: for
+        run_scf.
 
     Raises InputError for fragments that do not make up the molecule.
     """
@@ -208,7 +209,7 @@ def in_vacuum(options: Mapping[str, Any]) -> dict[str, Any]:
 
 @public
 def solvation_energy(molecule: Molecule, xc: Any = "pbe", *, solvent: Any, **options: Any) -> Solvation:
-    """The energy of a molecule in a solvent less that in vacuum, at its geometry.
+    """Energy of a molecule in a solvent minus its energy in vacuum, at the same geometry.
 
     solvent, options: for `run_scf`; solvent_model="smd" gives free energies of solvation.
     """
@@ -231,14 +232,15 @@ def numerical_forces(
     progress: Any = None,
     **scf_options: Any,
 ) -> Forces:
-    r"""Five-point differences of the (free) energy by the position of each nucleus.
+    r"""Forces from five-point differences of the (free) energy.
 
         F(x) = -(8 E(x+h) - 8 E(x-h) - E(x+2h) + E(x-2h)) / 12h,   with an error of h^4 E^(5) / 30
 
-    molecule, xc, method, scf_options: as in `run_scf`; 12 calculations for each nucleus, from the density of the first.
-    step: h [bohr].   conv_tol: their convergence, whose error in the force is about conv_tol / h.
+    molecule, xc, method, scf_options: as in `run_scf`; 12 calculations per atom start from the density at the
+        molecule's geometry.
+    step: h [bohr].   conv_tol: of these calculations. It causes an error of about conv_tol / h in the force.
 
-    Raises NotConvergedError where a calculation does not converge, UnsupportedError for model potentials.
+    Raises NotConvergedError if a calculation does not converge, UnsupportedError for model potentials.
     """
     progress = as_progress(progress)
     functional = get_functional(xc)

@@ -230,23 +230,23 @@ def optimize(
     progress: Any = None,
     **scf_options: Any,
 ) -> Optimization:
-    """The nearest minimum, or transition state, of the energy over the positions of the nuclei, by geomeTRIC.
+    """Optimise a geometry to the nearest minimum, or transition state, with geomeTRIC.
 
     molecule, xc, method, guess, scf_options: as in `run_scf`. Each step starts from the density of the last one.
-    trajectory: path of an xyz file to which each step is written as it is done. An existing file is refused, unless
-        restart=True: then an interrupted optimisation goes on where it was.
+    trajectory: path of an xyz file that gets a frame after each step. An existing file is refused, unless restart=True,
+        which continues an interrupted optimisation.
     constraints: text in geomeTRIC's format ('$freeze\\ndistance 1 2'), or the path of such a file.
     coordinate_system: 'tric', 'dlc', 'hdlc', 'prim', 'tric-p' or 'cart'.
-    optimizer: more of geomeTRIC's parameters by name: {'convergence_set': 'GAU_TIGHT', 'trust': 0.05, ...}.
-    transition_state: look for a saddle point of first order, uphill along the lowest mode of the Hessian.
-    hessian: second derivatives at the start, 'exact' to compute them, or an array (atom, 3, atom, 3) [hartree/bohr^2],
-        as another functional's result.hessian(); by default a guess, and exact ones for transition states.
-    state: 1, 2, ... for an excited state, by its number at the first geometry, from where it is followed; 0 for the
-        ground state.   tda, spin: which excited states, as of `SCFResult.excitations`.
+    optimizer: other parameters of geomeTRIC by name: {'convergence_set': 'GAU_TIGHT', 'trust': 0.05, ...}.
+    transition_state: find a first-order saddle point, uphill along the lowest mode of the Hessian.
+    hessian: initial second derivatives: 'exact' to compute them, or an array (atom, 3, atom, 3) [hartree/bohr^2], such
+        as another functional's result.hessian(). Default: a model Hessian, for transition states the exact one.
+    state: 1, 2, ... for an excited state, by its number at the initial geometry, from where it is followed; 0 for the
+        ground state.   tda, spin: kind of excited states, as in `SCFResult.excitations`.
     grid_response: see dftfd.model.forces.nuclear_forces.
-    progress: as in run_scf; it is told each step, the SCF cycles are not shown.
+    progress: as in run_scf, called for each step; SCF cycles are not shown.
 
-    Raises NotConvergedError where a step's SCF does not converge; a geometry that does not is `converged=False`.
+    Raises NotConvergedError if the SCF of a step does not converge. An unconverged geometry has `converged=False`.
     """
     functional = get_functional(xc)  # once, so that its kernel is compiled once
     options = Options.given_to("optimize", xc=functional, method=method, guess=guess, **scf_options)

@@ -99,15 +99,15 @@ def reaction_path(
 ) -> ReactionPath:
     """The path of steepest descent on both sides of a transition state, by geomeTRIC.
 
-    transition_state: the result there, as of `optimize(..., transition_state=True)`.
-    vibrations: its result.vibrations(), where they are known; one of them must be imaginary.
-    max_steps: on each side.   optimizer: more of geomeTRIC's parameters, as {'trust': 0.05} for shorter steps
-        [angstrom].   progress: as in run_scf; it is told each point.
+    transition_state: the result there, for example of `optimize(..., transition_state=True)`.
+    vibrations: its result.vibrations(), if known. Exactly one mode must be imaginary.
+    max_steps: on each side.   optimizer: other parameters of geomeTRIC, such as {'trust': 0.05} [angstrom] for shorter
+        steps.   progress: as in run_scf, called for each point.
 
     Masses are averages over isotopes.
 
-    Raises InputError where not one mode is imaginary, beside ghost atoms, and for vibrations of chosen isotopes,
-    NotConvergedError where the SCF of a point does not converge.
+    Raises InputError unless exactly one mode is imaginary, and for ghost atoms and vibrations of chosen isotopes,
+    NotConvergedError if the SCF of a point does not converge.
     """
     progress = as_progress(progress)
     result = transition_state

@@ -181,7 +181,7 @@ def point_of(piece, n_atoms) -> tuple[float, float, bool, np.ndarray]:
 
 @public
 def load_scan(path: Path) -> Scan:
-    """The scan that a file holds, as `Scan.save` and `path=` write it. FileError for anything else."""
+    """Read a scan written by `Scan.save` or `path=`. Raises FileError for other files."""
     content = read_bytes(path, LARGEST_FILE)
     with refusing_damage(path, "is not a scan that dftfd wrote; give another file", FileError):
         if content.startswith(HEAD):
@@ -224,18 +224,19 @@ def scan(
     progress: Any = None,
     **scf_options: Any,
 ) -> Scan:
-    """Energies of a molecule at values of a distance (two atoms), an angle (three) or a dihedral angle (four).
+    """Energies along a distance (two atoms), an angle (three) or a dihedral angle (four).
 
     molecule, xc, method, guess, scf_options: as in `run_scf`.
     values: [angstrom] or [degree], in the order in which they are computed.
-    relaxed: optimise everything else at each value, by geomeTRIC; else one side of the molecule moves as it is.
-    path: file that holds the points done so far, a line of JSON each; one that exists is refused, unless restart=True:
-        then the scan goes on after the points that are in it.
+    relaxed: optimise all other coordinates at each value, with geomeTRIC. Otherwise one side of the molecule moves
+        rigidly.
+    path: file with a line of JSON for each finished point. An existing file is refused, unless restart=True, which
+        continues the scan.
     constraints, coordinate_system, max_steps, optimizer: of a relaxed scan, as in `optimize`.
-    progress: as in run_scf; it is told each point.
+    progress: as in run_scf, called for each point.
 
-    A point that does not converge is said not to be and the scan goes on. InputError for atoms that are none, and in a
-    rigid scan where the two sides hang together in a ring.
+    A point that does not converge is marked, and the scan continues. Raises InputError for invalid atoms, and for a
+    rigid scan in a ring.
     """
     functional = get_functional(xc)
     options = Options.given_to("scan", xc=functional, method=method, guess=guess, **scf_options)

@@ -240,27 +240,26 @@ def fit(
     on_step: Callable[[Step], None] = lambda step: None,
     **options: Any,
 ) -> Fit:
-    """The functional whose parameters fit reaction energies, and whatever `terms` ask for, best.
+    """Fit the parameters of a functional to reaction energies, and to the residuals of `terms`.
 
-    functional: a name or a Functional.   training, validation: sets of reactions, by name, file or as BenchmarkSet (the
-    form of docs/benchmark.md); weights of reactions count.   parameters: those that vary, the others stay.
-    terms: functions of a Functional that give residuals (k,), see dftfd.losses.
-    prior: {parameter: standard deviation} about the start.   bounds: {parameter: (lowest, highest)},
-        infinite where there is none.
-    fixed_densities: a functional at whose densities energies are taken, computed once; None for each functional's own.
-        Only the semilocal part of `functional` may vary then.
-    optimiser: a transformation of gradients of optax, such as optax.adam(0.01), in the place of Levenberg's and
-        Marquardt's method; terms are then differentiated in reverse, once an evaluation.
-    batch_size: reactions of a step, in an order that `seed` decides and each pass over the data has anew; for an
-        optimiser alone. The first evaluation is of all of them, the validation set is looked at as a pass ends.
-    evaluations: at most, each of a batch where there are any.   patience: evaluations in a row (as passes end) that may
-        help the training alone, before it ends.
-    jobs: processes at a time that compute the molecules, among which cores and memory are shared out.
-    client: a dask.distributed.Client, whose workers do; see `run_batch` for both.
-    record: a file, with which a fit that was interrupted continues.   on_step: told of each evaluation.
-    options: those of run_scf.
+    functional: a name or a Functional.   training, validation: sets of reactions, by name, file or as BenchmarkSet
+        (docs/benchmark.md); weights of reactions are used.   parameters: names of the parameters to be fitted.
+    terms: functions Functional -> residuals (k,), see dftfd.losses.
+    prior: {parameter: standard deviation} around the initial value.   bounds: {parameter: (lowest, highest)}, which may
+        be infinite.
+    fixed_densities: a functional whose densities are used for all energies, computed once; None: each functional's own.
+        Only the semilocal part of `functional` may then vary.
+    optimiser: a gradient transformation of optax, such as optax.adam(0.01), instead of Levenberg-Marquardt. Terms are
+        then differentiated in reverse mode, once per evaluation.
+    batch_size: reactions per step of such an optimiser, in an order given by `seed`, a new one for each pass over the
+        data. The first evaluation uses all reactions. The validation set is evaluated at the end of each pass.
+    evaluations: maximum number of evaluations, with `batch_size` of batches.   patience: number of evaluations (with
+        `batch_size`: passes) without a smaller validation error, after which the fit ends.
+    jobs: number of processes, which share cores and memory.   client: a dask.distributed.Client, as in `run_batch`.
+    record: file from which an interrupted fit continues.   on_step: called after each evaluation.
+    options: for `run_scf`.
 
-    Raises InputError for names and data that do not fit, what the SCF raises, CheckpointError for another fit's record.
+    Raises InputError for unknown names and invalid data, errors of the SCF, CheckpointError for another fit's record.
     """
     refuse_unknown("fit", options, [name for name in Options.__dataclass_fields__ if name not in ("xc", "guess")])
     _require_batches(batch_size, optimiser, training)

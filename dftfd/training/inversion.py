@@ -111,26 +111,27 @@ def invert(
     max_cycles: Annotated[int, whole(1)] = 100,
     **options: Any,
 ) -> Inversion:
-    """The exchange-correlation potential of a density: the local one whose orbitals have it.
+    """The local exchange-correlation potential that reproduces a density (inverse Kohn-Sham).
 
-    target: the density, as a result, a density matrix P (spin, ao, ao) in the molecule's basis, or a wave function that
-        PySCF computes: 'mp2', 'ccsd', 'casscf' with active=(electrons, orbitals), 'fci'. Two spins are two potentials.
-    method: 'wu-yang', Gaussians by Newton's method; 'zhao-morrison-parr', an electrostatic potential by a growing
-        penalty; 'one-orbital', the formula where each spin has one orbital at most (helium), which needs `homo`.
-    reference: what the potential begins with, 'fermi-amaldi' or a local functional.
-    potential_basis: of 'wu-yang': 'even-tempered', 'orbitals' (those of the molecule), or as in `molecule`.
-    smoothing: weight of |nabla (v - reference)|^2, or 1 / factor of the penalty; None takes the strongest of 1e-3,
-        1e-4, ... 1e-10 whose density is off by less than 1e-4 electrons for each electron, or as little as less
-        smoothing gives: orbitals of a finite basis do not have every density of it.
-    density_tol: the same with another limit, which has to be kept.
-    homo: energy of the highest orbital [hartree], of both spins or (alpha, beta), to which the potential is shifted;
-        None lets it vanish at infinity.
-    conv_tol: what may be left of the gradient [electrons].   max_cycles: of Newton's method, or of each SCF.
-    options: density_fit (False here), grid_level, linear_dependence, fields and charges as in run_scf. A result that is
-        the target brings its own.
+    target: a result, a density matrix P (spin, ao, ao) in the molecule's basis, or a wave function computed by PySCF:
+        'mp2', 'ccsd', 'casscf' with active=(electrons, orbitals), 'fci'. Two spins give two potentials.
+    method: 'wu-yang', Gaussians, found by Newton's method; 'zhao-morrison-parr', an electrostatic potential with a
+        growing penalty; 'one-orbital', the closed formula for at most one orbital per spin (helium), which needs
+        `homo`.
+    reference: the potential to which a correction is added, 'fermi-amaldi' or a local functional.
+    potential_basis: for 'wu-yang': 'even-tempered', 'orbitals' (those of the molecule), or as in `molecule`.
+    smoothing: weight of |nabla (v - reference)|^2, or 1 / factor of the penalty. None: the largest of 1e-3, 1e-4, ...
+        1e-10 with a density error below 1e-4 electrons per electron. If no value reaches it, because orbitals in a
+        finite basis cannot have every density, the one from which the error no longer falls.
+    density_tol: the allowed density error instead of 1e-4. If it is exceeded, NotConvergedError is raised.
+    homo: energy of the highest occupied orbital [hartree], for both spins or (alpha, beta), to which the potential is
+        shifted. None: the potential vanishes at infinity.
+    conv_tol: threshold of the gradient [electrons].   max_cycles: of Newton's method, or of each SCF.
+    options: density_fit (default False), grid_level, linear_dependence, fields and charges as in run_scf. A result as
+        target has its own.
 
-    Raises InputError for a target that does not fit the molecule, NotConvergedError where no potential is found,
-    UnsupportedError for references that are no local potential. See docs/inversion.md.
+    Raises InputError for a target that does not fit the molecule, NotConvergedError if no potential is found,
+    UnsupportedError for references that are not a local potential. See docs/inversion.md.
 
     >>> import dftfd
     >>> helium = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), "pbe")

@@ -182,10 +182,10 @@ class Inversion(ShownAsText):
 
 @public
 def load_inversion(path: Path, functional: Any = None) -> Inversion:
-    """The Inversion in a file that `Inversion.save` wrote.
+    """Read an Inversion written by `Inversion.save`.
 
-    functional: the reference, where its name is not registered. Raises FileError for other files, FunctionalError where
-    the reference's formula is not the one that was used.
+    functional: the reference, if its name is not registered. Raises FileError for other files, FunctionalError if the
+    formula of the reference has changed.
     """
     with saved_part(path, "inversion", FORMAT) as (text, arrays):
         molecules: dict[str, Any] = {

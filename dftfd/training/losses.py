@@ -1,7 +1,7 @@
-"""Losses: what of a functional's results is compared with what, as small functions that compose.
+"""Loss terms for training functionals, which can be combined.
 
-Each makes a term, code of a Functional that gives residuals (k,) and that JAX differentiates by the functional's
-numbers. `mean_square` makes one loss of terms, `scaled` says what counts as large.
+Each function returns a term, a function that maps a Functional to residuals (k,) and that JAX differentiates with
+respect to the functional's parameters. `mean_square` combines terms to a loss, and `scaled` sets their units.
 
     loss = losses.mean_square(losses.scaled(losses.energy(scf, E), 1e-3), losses.dipole(scf, mu))
     jax.value_and_grad(lambda kappa: loss(x.with_parameters(kappa=kappa) + c))(0.804)
@@ -40,7 +40,7 @@ UNIFORM = "lda_x + lda_c_pw_mod"
 
 @public
 def energy(scf: SCF, reference: Number) -> Term:
-    """E - reference [hartree]."""
+    """Energy minus reference [hartree]."""
     return lambda f: jnp.reshape(scf(f).energy - reference, (1,))
 
 
@@ -48,7 +48,10 @@ def energy(scf: SCF, reference: Number) -> Term:
 def reaction_energy(
     scfs: Annotated[Mapping, mapping], stoichiometry: Annotated[Mapping, mapping], reference: Number
 ) -> Term:
-    """sum of coefficient times energy - reference [hartree]; both mappings by the names of molecules."""
+    """Reaction energy, sum of coefficient times energy, minus reference [hartree].
+
+    scfs, stoichiometry: {molecule: scf} and {molecule: coefficient}.
+    """
     if not stoichiometry or not set(stoichiometry) <= set(scfs):
         raise InputError("reaction_energy: each name in the stoichiometry has to be one of the molecules.")
     return lambda f: jnp.reshape(sum(c * scfs[name](f).energy for name, c in stoichiometry.items()) - reference, (1,))
@@ -61,9 +64,9 @@ def density(
     weights: Annotated[np.ndarray, some(None)],
     reference: Annotated[np.ndarray, some(None, None)],
 ) -> Term:
-    """sqrt(|w|) (n - reference) at points (point, 3) [bohr]: the squares add up to int |n - n_ref|^2.
+    """sqrt(|w|) (n - reference) at points (point, 3) [bohr]. The sum of squares is int |n - n_ref|^2.
 
-    reference: (spin, point) [bohr^-3], one spin of RKS the total.
+    reference: (spin, point) [bohr^-3]; for RKS the total density, with one spin.
     """
     root = np.sqrt(np.abs(weights))[None]
     return lambda f: jnp.ravel((scf(f).density(points) - reference) * root)
@@ -71,13 +74,13 @@ def density(
 
 @public
 def dipole(scf: SCF, reference: Annotated[np.ndarray, array(3)]) -> Term:
-    """Dipole moment - reference (3,) [e bohr]."""
+    """Dipole moment minus reference (3,) [e bohr]."""
     return lambda f: scf(f).dipole - reference
 
 
 @public
 def orbital_energies(scf: SCF, reference: Annotated[np.ndarray, some(None, None)]) -> Term:
-    """Energies of the lowest orbitals - reference (spin, orbital) [hartree]."""
+    """Energies of the lowest orbitals minus reference (spin, orbital) [hartree]."""
     n = reference.shape[1]
     return lambda f: jnp.ravel(scf(f).mo_energy[:, :n] - reference)
 
@@ -88,7 +91,7 @@ def fock_matrix(
     P: Annotated[np.ndarray, array(None, None, None)],
     reference: Annotated[np.ndarray, array(None, None, None)],
 ) -> Term:
-    """X^T (F[P] - reference) X, the Fock matrix in an orthonormal basis at a fixed density P, without an SCF.
+    """X^T (F[P] - reference) X, Fock matrices in an orthonormal basis at a fixed density matrix, without an SCF.
 
     P, reference: (spin, ao, ao).   X: orthonormal functions (ao, mo), S^(-1/2) for a complete set.
     """
@@ -102,11 +105,11 @@ def orbital_gradient(
     P: Annotated[np.ndarray, array(None, None, None)],
     reference: Annotated[np.ndarray | None, optional(array(None, None, None))] = None,
 ) -> Term:
-    """Orbital gradient 2 f C_occ^T (F[P] - reference) C_empty [hartree] at a fixed density P, without an SCF.
+    """Orbital gradient 2 f C_occ^T (F[P] - reference) C_virt [hartree] at a fixed density matrix, without an SCF.
 
-    f: electrons in an orbital, 2 or 1.   P (spin, ao, ao): a density of filled and empty orbitals.
-    Without `reference` it is zero if P is the functional's self-consistent density; with Fock matrices (spin, ao, ao),
-    if their orbital gradients agree. Constants in a potential, and orbital energies, do not matter.
+    f: electrons per orbital, 2 or 1.   P (spin, ao, ao): density matrix of a single determinant.
+    Without `reference`, it is zero if P is the functional's self-consistent density. With reference Fock matrices
+    (spin, ao, ao), it is zero if the orbital gradients agree. Orbital energies and constant potentials have no effect.
     E. S. Eberhard et al., arXiv:2606.04279 (2026).
     """
     turns = [_filled_and_empty(scf, P_s) for P_s in P]
@@ -142,10 +145,10 @@ def potential(
     weights: Annotated[np.ndarray, some(None)],
     reference: Annotated[np.ndarray, some(None, None)],
 ) -> Term:
-    """sqrt(|w|) (v_xc - reference) at points (point, 3), of a fixed density: the potential's strong form.
+    """sqrt(|w|) (v_xc - reference) at points (point, 3), with the strong form of the potential of a fixed density.
 
-    rho: spin densities R^3 -> R^2, such as result.density.   reference: (point, spin) [hartree]. Semilocal functionals
-    without tau.
+    rho: spin densities R^3 -> R^2, such as result.density.   reference: (point, spin) [hartree]. For semilocal
+    functionals without tau.
     """
     root = np.sqrt(np.abs(weights))[:, None]
 
@@ -158,9 +161,9 @@ def potential(
 
 @public
 def uniform_gas(densities: Annotated[np.ndarray, some(None)], polarization: Number = 0.0) -> Term:
-    """e_xc / e_xc of the uniform gas - 1 at densities (point,) [bohr^-3]: zero where the functional has that limit.
+    """e_xc divided by that of the uniform gas, minus 1, at densities (point,) [bohr^-3].
 
-    polarization: (n_alpha - n_beta) / n. Semilocal functionals, without exact exchange.
+    polarization: (n_alpha - n_beta) / n. For semilocal functionals, without exact exchange.
     """
     exact = _of_uniform_gas(get_functional(UNIFORM), densities, polarization)
     return lambda f: _of_uniform_gas(get_functional(f), densities, polarization) / exact - 1.0
@@ -184,19 +187,19 @@ def _channels(n, tau, kernel):
 
 @public
 def penalty(violation: Code) -> Term:
-    """Positive part of violation(functional), an array, for an exact condition f <= 0."""
+    """Positive part of violation(functional), an array, for an exact condition violation <= 0."""
     return lambda f: jnp.ravel(jnp.maximum(jnp.asarray(violation(f)), 0.0))
 
 
 @public
 def scaled(term: Code, unit: Positive) -> Term:
-    """The residuals in another unit, term / unit: 1e-3 counts a millihartree as one."""
+    """Residuals divided by a unit: with 1e-3, an error of one millihartree counts as one."""
     return lambda f: term(f) / unit
 
 
 @public
 def mean_square(*terms: Code) -> Callable[[Any], Any]:
-    """Sum over the terms of their mean squares, a number."""
+    """Sum of the mean squares of the terms, a number."""
     if not terms:
         raise InputError("mean_square: give one term or more.")
     return lambda f: sum(jnp.mean(term(f) ** 2) for term in terms)

@@ -227,13 +227,14 @@ class DifferentiableSCF:
     def __call__(
         self, functional: Any = None, *, electric_field: Any = None, coordinates: Any = None, guess: Any = None
     ) -> DifferentiableResult:
-        """The solution for a functional, by default that of the options, whose numbers may be traced by JAX.
+        """The converged SCF of a functional, by default the one of the options. Its parameters may be traced by JAX.
 
-        electric_field: (3,) [hartree / (e bohr)] in the place of the options', may be traced.
-        coordinates: (atom, 3) [bohr] in the place of the molecule's; traced, the energy has a derivative in reverse.
-        guess: density matrix (spin, ao, ao) where the search begins.
+        electric_field: (3,) [hartree / (e bohr)], replaces that of the options; may be traced.
+        coordinates: (atom, 3) [bohr], replace those of the molecule. If traced, the energy has reverse-mode
+            derivatives.
+        guess: initial density matrix (spin, ao, ao).
 
-        Raises NotConvergedError where the SCF does not converge, UnsupportedError for model potentials.
+        Raises NotConvergedError if the SCF does not converge, UnsupportedError for model potentials.
         """
         functional = get_functional(self._options.xc if functional is None else functional)
         _require_energy(functional)
@@ -265,10 +266,10 @@ class DifferentiableSCF:
 
     @public
     def at_fixed_density(self, functional: Any, P: Annotated[np.ndarray, array(None, None, None)]) -> Callable:
-        """Code of other functionals of the same structure that gives their energy [hartree] at P (spin, ao, ao).
+        """The energy [hartree] at P (spin, ao, ao) as a function of functionals of the same structure.
 
-        They may differ in the semilocal part and in exact exchange, its range included. Nothing of the SCF is kept but
-        the density on the grid; a range that is new has its integrals computed.
+        They may differ in the semilocal part and in exact exchange, including its range. Only the density on the grid
+        is kept from the SCF. Integrals of a new range are computed.
         """
         functional = get_functional(functional)
         _require_energy(functional)
@@ -289,7 +290,7 @@ class DifferentiableSCF:
         return energy
 
     def forget(self) -> None:
-        """Gives back the memory of solutions, integrals and orbitals on grids, which are made anew where asked for."""
+        """Free the memory of solutions, integrals and orbitals on grids. They are recomputed when needed."""
         self._solutions.clear()
         self._at_densities.clear()
         self._ingredients.clear()
@@ -368,12 +369,12 @@ class DifferentiableSCF:
 
 @taking(Options)
 def differentiable_scf(molecule: Molecule, options: Options) -> DifferentiableSCF:
-    """The self-consistent solution as a function of the functional, scf(functional), that JAX differentiates.
+    """A converged SCF as a function scf(functional) that JAX differentiates.
 
-    `jax.grad`, `jax.jvp`, `jax.vjp`, `jax.value_and_grad` of anything made of `.energy`, `.energies`,
-    `.density_matrix`, `.density(points)`, `.dipole`, `.mo_energy`, `.gap` by the functional's numbers (a pytree) and an
-    electric field; `.energy` also by coordinates. `jax.vmap` goes from one to the next; `jax.jit` is refused. See
-    docs/training.md.
+    `jax.grad`, `jax.jvp`, `jax.vjp` and `jax.value_and_grad` differentiate `.energy`, `.energies`, `.density_matrix`,
+    `.density(points)`, `.dipole`, `.mo_energy` and `.gap` with respect to the functional's parameters (a pytree) and an
+    electric field, and `.energy` also with respect to coordinates. `jax.vmap` runs one SCF after the other. `jax.jit`
+    is refused. See docs/training.md.
 
     {options}
 

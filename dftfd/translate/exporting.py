@@ -38,18 +38,17 @@ def export(
     order: Annotated[int, whole(0, HIGHEST)] = HIGHEST,
     overwrite: bool = False,
 ) -> list[Path]:
-    """Write a functional as C99 without dependencies into a folder; the paths of the files.
+    """Write a functional as C99 code without dependencies to a folder: the paths of the files.
 
-    functional: name, expression or Functional. Its semilocal part is written, and its double integral with a driver
-    over pairs of points; the fractions of exact exchange and a dispersion correction stand in the comments, for the
-    calling program to add.
-    order: of the highest derivatives, 0 to 4. Variables and results are libxc's, of one and of two spins.
-    overwrite: replaces files that are there.
+    functional: name, expression or Functional. The semilocal part is written, and a double integral with a driver over
+        pairs of points. Comments give the fractions of exact exchange and the dispersion correction, which the calling
+        program adds.
+    order: highest order of the derivatives, 0 to 4. Variables and results are libxc's, for one and two spins.
+    overwrite: replaces existing files.
 
-    `cc FOLDER/*.c -lm -o t && ./t` compares the compiled code with values in extended precision, which needs mpmath.
-    docs/export.md tells the rest. UnsupportedError for what is no energy per volume of rho, sigma, lapl and tau in
-    straight-line code, exact exchange alone, and for model potentials; FileError for a folder that cannot be
-    written.
+    `cc FOLDER/*.c -lm -o t && ./t` compares the compiled code with values in extended precision, which need mpmath. See
+    docs/export.md. Raises UnsupportedError for model potentials, exact exchange alone, and whatever is not an energy
+    per volume of rho, sigma, lapl and tau in straight-line code; FileError for a folder that cannot be written.
 
         dftfd.export("gga_x_pbe", "pbe_in_c", order=2)
     """

@@ -113,19 +113,19 @@ def audit(
     libxc: bool = False,
     points: Annotated[int, whole(3, MOST_POINTS)] = N_POINTS,
 ) -> AuditReport:
-    """Errors in the derivatives of a functional, an `AuditReport`; print it, or ask `.passed` and `.findings`.
+    """Check the derivatives of a functional: an `AuditReport`, with `.passed` and `.findings`.
 
-    target: name, expression or Functional, audited as this package differentiates it; with libxc=True a name of libxc,
-        audited as libxc does; or a function of PySCF's kind, eval_xc(xc_code, rho, spin=0, deriv=1) -> (exc, vxc, fxc,
-        kxc), or an object with such a method, for instance PySCF's NumInt.
+    target: a name, expression or Functional, with dftfd's derivatives; with libxc=True a libxc name, with libxc's
+        derivatives; a function like PySCF's eval_xc(xc_code, rho, spin=0, deriv=1) -> (exc, vxc, fxc, kxc), or an
+        object with such a method, such as PySCF's NumInt.
     xctype: LDA, GGA or MGGA, the rows of rho that eval_xc takes.
-    reference: functional of this package that the target should be; its derivatives are formed by functional automatic
-        differentiation. By default the one of libxc's name for libxc=True, and none for eval_xc.
-    points: number of densities in each region, see `dftfd.verify.sampling`.
+    reference: functional of dftfd that the target should equal, with automatic derivatives. Default: the functional of
+        the same name for libxc=True, none for eval_xc.
+    points: number of densities in each region (`dftfd.verify.sampling`).
 
-    Found are wrong factors (down to 1e-6 relative), signs, orders of components, missing terms, zeros that are none,
-    energies per electron differentiated as if per volume, values that are not finite. Only orders that the target
-    offers are looked at, to the third.
+    Detects wrong factors (down to a relative 1e-6), wrong signs, exchanged components, missing terms, zeros although
+    the energy depends on the variable, derivatives of the energy per electron instead of per volume, and values that
+    are not finite. Only the orders that the target offers are checked, up to the third.
 
     >>> import dftfd
     >>> print(dftfd.audit("lda_x").passed)

@@ -74,24 +74,24 @@ def check(
     values: Path | None = None,
     tolerance: Annotated[float, number(lambda x: x > 0, "a positive number, such as 1e-10")] | None = None,
 ) -> Report:
-    """Comparison of a functional with libxc, a `Report`; print it for the table, ask `.passed` for the verdict.
+    """Compare a functional with libxc: a `Report`, which prints as a table, with `.passed`.
 
-    functional: name, expression or Functional. It is compared with the libxc functional of the same name, or else with
-    the sum of the libxc functionals that its terms are named after. Exact exchange is left out, its fraction compared.
-    with_potentials: False leaves out the last two of the following, which take most of the time.
-    values: file of points, and of values of somebody's own, see `dftfd.verify.own_points`. Values are compared with
-        dftfd's, without them dftfd is with libxc, at these points alone.   tolerance: then allowed, 1e-10 by default.
+    functional: name, expression or Functional. It is compared with the libxc functional of the same name, otherwise
+        with the sum of the libxc functionals of its terms. Of exact exchange, only the fraction is compared.
+    with_potentials: False omits the last two comparisons below, which take most of the time.
+    values: file of points, optionally with values (`dftfd.verify.own_points`). Values are compared with dftfd's.
+        Without values, dftfd is compared with libxc at these points.   tolerance: for `values`, 1e-10 by default.
 
     What is compared, and the tolerances (errors are relative where the quantity is large, see
     `dftfd.verify.point_comparison.scaled_error`):
 
     - energy per volume, 1e-12, and first to third derivatives with respect to libxc's variables, 1e-10, at 100 points
       each: *dense* n = 1e-3 to 1e3, *dilute* n = 2e-7 to 1e-3, *polarised* 1 - |zeta| = 1e-4 to 0.1, all with s <= 5.
-      Larger differences go to extended precision (`dftfd.verify.check`). A row is *decided* where libxc's error is
-      rounding, which it is in logarithms of 1 + x, in 1 - |zeta| and where |grad zeta|^2 vanishes, and ours is within
-      the tolerance.
-    - the strong form of v_xc on two analytic densities and on the molecular density: 1e-11, with tau 1e-9. Here and
-      above libxc's thresholds are lowered, see `dftfd.verify.point_comparison.LIBXC_THRESHOLD`.
+      Larger differences are examined in extended precision (`dftfd.verify.check`). A row is *decided* if the difference
+      is rounding in libxc (in logarithms of 1 + x, in 1 - |zeta|, where |grad zeta|^2 vanishes) and dftfd's value is
+      within the tolerance.
+    - the strong form of v_xc for two analytic densities and a molecular density: 1e-11, with tau 1e-9. Here and above,
+      libxc's thresholds are lowered (`dftfd.verify.point_comparison.LIBXC_THRESHOLD`).
     - energy [hartree] and matrix [hartree] of the water molecule, restricted, and its cation, unrestricted, on the
       same grid as PySCF's numint: 1e-10.
 

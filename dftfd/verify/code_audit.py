@@ -273,21 +273,18 @@ def audit_code(
     checks: Annotated[Any, optional(_NAMES)] = None,
     progress: Annotated[Any, optional(callback(1))] = None,
 ) -> CodeAudit:
-    """Whether a program's answers are consistent with each other, a `CodeAudit`; print it, or ask `.passed`.
+    """Check whether the results of a program are consistent with each other: a `CodeAudit`, with `.passed`.
 
-    target: an ASE calculator, a class of calculators or code that makes one; code Mole -> mean field of PySCF; an
-        object with `name`, `offers`, `conditions` and `compute`, see `dftfd.interop.asked.Target`; or as text 'dftfd',
-        'psi4', 'nwchem', 'FILE.toml' of another executable,
-        'qcengine:PROGRAM:METHOD:BASIS', 'FILE.py:NAME' or 'module:NAME' of the above.
+    target: an ASE calculator, its class or a factory; a function Mole -> PySCF mean field; an object with `name`,
+        `offers`, `conditions` and `compute` (`dftfd.interop.asked.Target`); or text: 'dftfd', 'psi4', 'nwchem',
+        'FILE.toml' for another executable, 'qcengine:PROGRAM:METHOD:BASIS', 'FILE.py:NAME' or 'module:NAME'.
     molecules: names ('water', 'NH2'), coordinates as text [angstrom], xyz files ('own.xyz:-1', 'own.xyz:0,3'), or
-        `dftfd.interop.asked.Setting` objects. By default water and NH2;
-        an odd electron is unpaired.
-    checks: names of checks; by default all that the target can answer.
-    progress: called with a line before each check.
+        `dftfd.interop.asked.Setting` objects. Default: water and NH2. An odd electron is unpaired.
+    checks: names of checks; by default all that the target offers.
+    progress: called with a line of text before each check.
 
-    Forces, Hessians, dipoles and other derivatives are compared with central differences of what the program itself
-    answers, with error bars; sums, symmetry, order of atoms and equivalent inputs with each other. The program is
-    asked nothing that it does not offer.
+    Forces, Hessians, dipole moments and other derivatives are compared with central differences of the program's own
+    results, with error bars. Sum rules, symmetry, the order of atoms and equivalent inputs are tested as well.
     """
     ask, outcomes = Session(target), []
     for setting in _settings(MOLECULES) if molecules is None else molecules:

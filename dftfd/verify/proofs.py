@@ -212,7 +212,7 @@ def _claim(functional, condition, statement, domain) -> tuple:
 
 @public
 def load_proof(path: Path) -> Proof:
-    """The certificate that `Proof.save` wrote. FileError where it cannot be read, DamagedFileError if it is no such."""
+    """Read a certificate written by `Proof.save`. Raises FileError, or DamagedFileError for other files."""
     content = read_bytes(path, _LARGEST)
     try:
         entries = parse_json(content)
@@ -261,16 +261,18 @@ def prove(
     *,
     boxes: Annotated[int, whole(1, 10**8)] = 2_000_000,
 ) -> Proof:
-    """Decide an inequality for all points of a domain.
+    """Prove or refute an inequality for all points of a domain.
 
-    functional: name, expression or Functional, with `condition` one of `dftfd.verify.local_conditions.CONDITIONS`, or
-        code that is to be >= 0 of F_x, F_c, F_xc (energy over that of the unpolarised gas's exchange) and variables, by
-        these names. Or code of variables alone, without a condition.
-    domain: {variable: (from, to)}; variables rs, s, alpha, q, zeta are from XCVerifier's domain where not given:
-        r_s 1e-4 to 5, s and alpha 0 to 5, zeta 0; q -1 to 1.
-    boxes: how many are looked at before it is undecided.
+    functional: a name, expression or Functional, with a `condition`: a name of
+        `dftfd.verify.local_conditions.CONDITIONS`, or a function that must be >= 0, whose arguments are F_x, F_c, F_xc
+        (energy divided by the exchange energy of the unpolarised gas) and variables, selected by name. Or a function of
+        variables alone, without a condition.
+    domain: {variable: (from, to)}. Defaults of rs, s, alpha, q, zeta are XCVerifier's: r_s 1e-4 to 5, s and alpha 0 to
+        5, zeta 0; q -1 to 1.
+    boxes: maximum number of boxes, after which the outcome is undecided.
 
-    InputError for unknown names and domains that are none, UnsupportedError for what has no value at a point.
+    Raises InputError for unknown names and invalid domains, UnsupportedError for functionals without a value at a
+    point.
 
     >>> import dftfd
     >>> dftfd.prove("lda_c_vwn_rpa", "ec_scaling").outcome
