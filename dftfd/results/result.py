@@ -133,12 +133,12 @@ class SCFResult:
 
     @property
     def has_properties(self) -> bool:
-        """Whether the density is a solution, or whoever asked for it takes it for one."""
+        """Whether properties are available: the SCF converged, or `allow_unconverged` was given."""
         return self.converged or self.allow_unconverged
 
     @public
     def require_converged(self, what: str) -> None:
-        """Raise NotConvergedError where `what`, in words, would be derived from a density that is no solution."""
+        """Raise NotConvergedError if `what`, in words, needs a converged density and this one is not."""
         if not self.has_properties:
             raise NotConvergedError(
                 f"{what} of a run that has not converged after {self.cycles} cycles: the density is not a solution. "
@@ -162,7 +162,7 @@ class SCFResult:
 
     @property
     def features(self) -> frozenset[str]:
-        """What dftfd.functionals.supports knows of the calculation, and of its orbitals' numbers of electrons."""
+        """Features of the calculation and its orbitals for the table dftfd.functionals.supports."""
         whole = np.isin(self.mo_occ, (0.0, self.calculation.capacity)).all()
         numbers = [np.unique(n) for n in self.mo_occ]
         moved = {round(a - b, 12) for n in numbers for a in n for b in n if a > b}
@@ -172,27 +172,27 @@ class SCFResult:
 
     @property
     def n_electrons(self) -> float:
-        """Number of electrons in the orbitals: that of the molecule, unless `occupations` decided otherwise."""
+        """Number of electrons in the orbitals: the molecule's, unless `occupations` changes it."""
         return _settled(self.mo_occ.sum())
 
     @property
     def charge(self) -> float:
-        """Charge of nuclei, core potentials and the electrons in the orbitals [e]."""
+        """Total charge of nuclei, core potentials and the electrons in the orbitals [e]."""
         return _settled(self.molecule.nuclear_charges.sum() - self.mo_occ.sum())
 
     @property
     def spin(self) -> float:
-        """N_alpha - N_beta of the occupations; zero of a restricted run."""
+        """N_alpha - N_beta of the occupations; zero for restricted runs."""
         return 0.0 if self.method == "RKS" else _settled(self.mo_occ[0].sum() - self.mo_occ[1].sum())
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the numbers must know and no number shows, a line each; doubts begin with 'DOUBT'."""
+        """Warnings about the result, one line each. Those about the state begin with 'DOUBT'."""
         return notes_of(self)
 
     @property
     def energy_table(self) -> tuple[tuple[str, float], ...]:
-        """Components of the energy in words [hartree], without those that are zero beside the usual ones."""
+        """Components of the energy, with a description [hartree]. Unusual components that are zero are omitted."""
         shown = ((name, value) for name, value in self.energies.items() if value or name in ALWAYS_SHOWN)
         words = dict(COMPONENTS)
         for chosen in self.calculation.terms:
@@ -201,7 +201,7 @@ class SCFResult:
 
     @property
     def free_energy(self) -> float:
-        """E - T S [hartree], which smeared occupations make stationary; the energy without smearing."""
+        """E - T S [hartree], the stationary energy with smearing; without smearing the energy."""
         return self.energy + self.entropy_term
 
     @public
@@ -211,29 +211,30 @@ class SCFResult:
 
     @public
     def write(self, path: Path, ending: str | None = None, overwrite: bool = True, **options: Any) -> None:
-        """Write a file in the format that its ending names, or `ending`: .h5 .json .npz .molden .cube .html.
+        """Write a file in the format of its ending, or of `ending`: .h5 .json .npz .molden .cube .xyz .html.
 
-        overwrite: replace a file that is there.   options: for .cube, field=, a name of results.output.FIELDS or a
-        Function R^3 -> R, and margin=, spacing= [bohr] of the box around the atoms; for .json, driver=, of QCSchema;
-        for .html, excitations=.
-        InputError for unknown endings and options, FileError for places, NotConvergedError for functions of r.
+        overwrite: replace an existing file.   options: for .cube, field= (a name in results.output.FIELDS or a Function
+        R^3 -> R), margin= and spacing= [bohr]; for .json, driver= of QCSchema; for .html, excitations=. Raises
+        InputError for unknown endings and options, FileError if the file cannot be written, NotConvergedError for
+        functions of r of an unconverged run.
         """
         write_result(self, path, ending, overwrite, options)
 
     @public
     def view(self, excitations: Excitations | None = None) -> Page:
-        """The report as a page that notebooks show; `.open()` shows it in the browser, `.write(path)` keeps it.
+        """The report as a page, which notebooks show. `.open()` opens it in the browser, `.write(path)` writes a file.
 
-        excitations: those of this result, for their spectrum and orbitals. MissingDependencyError without Matplotlib.
+        excitations: those of this result, for their spectrum and orbitals. Raises MissingDependencyError without
+            Matplotlib.
         """
         return Page(title(self), html_report(self, excitations))
 
     @public
     def to_qcschema(self, driver: str = "energy") -> dict:
-        """The result as a QCSchema AtomicResult: plain dictionaries, lists, numbers and text.
+        """The result as a QCSchema AtomicResult: dictionaries, lists, numbers and text.
 
-        driver: 'energy', 'gradient' [hartree/bohr], 'hessian' [hartree/bohr^2] or 'properties', which decides what
-            `return_result` holds.
+        driver: 'energy', 'gradient' [hartree/bohr], 'hessian' [hartree/bohr^2] or 'properties': the content of
+        `return_result`.
         """
         return atomic_result(self, driver)
 
@@ -241,11 +242,11 @@ class SCFResult:
     def to_pyscf(self, compare_gradient: bool | None = None) -> Any:
         """A PySCF mean-field object with these orbitals and this energy, for PySCF's own methods.
 
-        PySCF's energy and Fock matrix of this density are compared with the result's before.
-        compare_gradient: PySCF's gradient, too; None compares it in small molecules, where it costs little.
+        Before it is returned, PySCF's energy and Fock matrix of this density are compared with the result's.
+        compare_gradient: also PySCF's gradient. None compares it for small molecules.
 
-        Raises UnsupportedError where numbers differ (docs/pyscf.md says by how much they may), and where PySCF has no
-        place for the functional, for fields, charges, relativity, a solvent, or for smeared and given occupations.
+        Raises UnsupportedError if numbers differ (docs/pyscf.md gives the limits), and for functionals, fields,
+        charges, relativity, solvents, and smeared or given occupations that PySCF's object cannot represent.
         """
         return mean_field(self, MaximumOverlap, compare_gradient)
 
@@ -254,10 +255,10 @@ class SCFResult:
     @property
     @of_a_solution
     def frontier(self) -> tuple:
-        """Per spin the energies (HOMO, LUMO) [hartree]; None where there is no such orbital, and for the LUMO of
+        """Energies (HOMO, LUMO) of each spin [hartree]. None if there is no such orbital, and for the LUMO of
         `undefined_spin`.
 
-        Occupied are orbitals that hold electrons; with smearing, those that lie below the Fermi level.
+        Occupied orbitals hold electrons; with smearing, they lie below the Fermi level.
         """
         pairs = list(frontier_energies(self.mo_energy, self.mo_occ, self._border))
         if self.undefined_spin is not None:
@@ -266,10 +267,10 @@ class SCFResult:
 
     @cached_property
     def undefined_spin(self) -> int | None:
-        """The spin without electrons, 0 or 1, whose orbital energies are not defined; None where all are.
+        """The spin without electrons, 0 or 1, whose orbital energies are undefined; otherwise None.
 
-        They are where the energy of the lowest orbital is the limit of dE/dn at n electrons in it, n -> 0. Much of
-        correlation with gradients has none: its phi(zeta) makes the potential grow as n^(-1/3).
+        They are defined if dE/dn for n electrons in the lowest orbital has a limit for n -> 0. Most gradient-dependent
+        correlation has none: with phi(zeta), the potential grows as n^(-1/3).
         """
         empty = [s for s, n in enumerate(self.mo_occ) if not n.any()]
         if self.method != "UKS" or len(empty) != 1:
@@ -303,7 +304,7 @@ class SCFResult:
 
     @property
     def gap(self) -> float | None:
-        """LUMO less HOMO [hartree], the lowest and the highest of both spins; None where there is no such orbital."""
+        """Lowest LUMO minus highest HOMO of both spins [hartree]. None if there is no such orbital."""
         homos, lumos = ([e for e in column if e is not None] for column in zip(*self.frontier, strict=True))
         return min(lumos) - max(homos) if homos and lumos else None
 
@@ -370,14 +371,13 @@ class SCFResult:
     @public
     @of_a_solution
     def parameter_gradient(self) -> dict:
-        """dE/dp of each parameter of the functional: {'gga_x_pbe': {'kappa': ..., 'mu': ...}, ...} [hartree].
+        """dE/dp for each parameter of the functional: {'gga_x_pbe': {'kappa': ..., 'mu': ...}, ...} [hartree].
 
-        The energy is stationary in the orbitals, so this is its derivative at fixed density. With smeared occupations
-        it is that of `free_energy`, which is stationary, as `energy` is not then. Where terms of one name share a
-        parameter, its derivative is the sum of theirs. That by the range omega of exact exchange stands with the first
-        term that has this omega. Whole numbers have none, nor has HSE06's s_from, the place of a jump. UnsupportedError
-        for parameters of own formulas that are such places, for model potentials, and for e_x_lr, on whose omega
-        integrals depend.
+        The energy is stationary in the orbitals, so this is the derivative at fixed density. With smeared occupations,
+        it is the derivative of `free_energy`. If terms of one name share a parameter, their derivatives are added. The
+        derivative with respect to omega of exact exchange is listed with the first term that has this omega. Integers
+        and positions of jumps, such as HSE06's s_from, are left out. Raises UnsupportedError for jump positions that
+        are parameters of users' formulas, model potentials, and e_x_lr.
         """
         supports.require("parameter gradient", self.functional)
         found: dict[str, dict[str, Any]] = {}
@@ -391,7 +391,7 @@ class SCFResult:
 
     @property
     def electron_number_error(self) -> float | None:
-        """Integral of the density on the grid less the number of electrons; None without a grid."""
+        """Integral of the density on the grid minus the number of electrons; None without a grid."""
         if self.n_electrons_quadrature is None:
             return None
         return float(np.sum(self.n_electrons_quadrature) - np.sum(self.mo_occ))
@@ -401,21 +401,20 @@ class SCFResult:
     @public
     @of_a_solution
     def stability(self) -> Stability:
-        """Whether the solution is a minimum: lowest eigenvalues of the energy's Hessian, internal and RKS to UKS.
+        """Lowest eigenvalues of the energy's Hessian: within the method (internal), and from RKS to UKS (external).
 
-        The Hessian is exact, double integrals included; UnsupportedError for model potentials, which have
-        none. Takes about as long as the calculation, longer with double integrals. Returns a
-        dftfd.scf.stability.Stability, whose `guess` leads on from an instability: run_scf(molecule, xc, 'UKS',
-        guess=stability.guess, convergence='hard').
+        The Hessian is exact, including double integrals. The cost is about that of the SCF, more with double integrals.
+        Returns a `dftfd.scf.stability.Stability`. Its `guess` leads to a lower state: run_scf(molecule, xc, 'UKS',
+        guess=stability.guess, convergence='hard'). Raises UnsupportedError for model potentials, which have no energy.
         """
         return result_stability(self)
 
     @public
     def forces(self, grid_response: bool = True) -> np.ndarray:
-        """Forces on the nuclei (atom, 3) [hartree/bohr]; dftfd.model.forces.nuclear_forces tells more, and how.
+        """Nuclear forces (atom, 3) [hartree/bohr], see `dftfd.model.forces.nuclear_forces`.
 
-        grid_response=False leaves out the quadrature grid's motion with the nuclei; such forces are not the gradient of
-        the energy.
+        grid_response: False omits the motion of the grid with the nuclei. Such forces are not the gradient of the
+            energy.
         """
         return nuclear_forces(self, grid_response).values
 
@@ -423,8 +422,8 @@ class SCFResult:
     def point_charge_forces(self) -> np.ndarray:
         """Forces of nuclei and electrons on the charges of `point_charges` (charge, 3) [hartree/bohr].
 
-        Minus the derivative of the energy by their positions. As in the energy, what charges do to each other, and a
-        field or a solvent to them, is not part of it. Raises as `forces`.
+        Minus the derivative of the energy with respect to their positions. As in the energy, forces among the charges,
+        and of a field or a solvent on them, are not included. Raises the errors of `forces`.
         """
         return point_charge_forces(self)
 
@@ -436,13 +435,13 @@ class SCFResult:
         step: Annotated[float | None, STEP] = None,
         progress: Any = None,
     ) -> np.ndarray:
-        """Second derivatives of the energy by the positions of the nuclei, (atom, 3, atom, 3) [hartree/bohr^2].
+        """Second derivatives of the energy with respect to nuclear positions, (atom, 3, atom, 3) [hartree/bohr^2].
 
-        Of the free energy with smeared occupations; the motion of the quadrature grid is part of them. See
-        `vibrations` for the arguments, docs/vibrations.md for how.
+        Of the free energy with smeared occupations. The motion of the quadrature grid is included. Arguments are those
+        of `vibrations`. See docs/vibrations.md.
 
-        Raises NotConvergedError where an SCF or the coupled-perturbed equations do not converge, UnsupportedError for
-        model potentials, InputError for a given grid.
+        Raises NotConvergedError if an SCF or the coupled-perturbed equations do not converge, UnsupportedError for
+        model potentials, InputError for a grid given as points.
         """
         return second_derivatives(self, method, points, step, progress=progress).hessian
 
@@ -461,14 +460,14 @@ class SCFResult:
     ) -> Vibrations:
         """Harmonic vibrations: wavenumbers, modes, infrared intensities, thermochemistry.
 
-        isotopes: {atom: mass number or mass [u]}, ghost atoms counted, 'average', or None for the most abundant ones.
-        raman: polarisabilities are differentiated, too.
-        method: 'response' by coupled-perturbed orbitals, 'differences' of forces at displaced geometries, each solved
-            anew; 'auto' takes the former where it is possible, and raman= and record= are not asked for.
-        points, step: of differences, 2 or 4 points, displacements [bohr]; see docs/vibrations.md for the defaults.
-        record: file that holds the displacements done so far; restart=True goes on from it.   progress: as in run_scf.
+        isotopes: {atom: mass number or mass [u]}, counting ghost atoms, 'average', or None for the most abundant ones.
+        raman: also compute derivatives of the polarisability.
+        method: 'response', coupled-perturbed equations; 'differences' of forces at displaced geometries; 'auto', the
+            first if possible and neither raman= nor record= is given.
+        points, step: 2 or 4 points and displacement [bohr] for differences; see docs/vibrations.md for the defaults.
+        record: file of finished displacements; restart=True continues from it.   progress: as in run_scf.
 
-        Raises as `hessian`; FileError for a record that exists already, without restart.
+        Raises the errors of `hessian`, and FileError for an existing record without restart.
         """
         found = second_derivatives(self, method, points, step, raman, record, restart, progress)
         return vibrations_of(self, found, isotopes, atomic_result(self))
@@ -477,22 +476,24 @@ class SCFResult:
     def polarizability(self, omega: Annotated[float, FREQUENCY] = 0.0, progress: Any = None) -> np.ndarray:
         """Dipole polarisability (3, 3) [bohr^3] at a frequency omega [hartree], by default static.
 
-        The derivative of the dipole moment by an electric field, of the whole energy: coupled-perturbed Kohn-Sham.
-        At a frequency, of RKS and UKS with full and empty orbitals; the nuclei of a solvent do not follow it then. Of
-        smeared occupations static, at fixed numbers of electrons. progress: as in run_scf. See docs/response.md.
+        The derivative of the dipole moment with respect to an electric field (coupled-perturbed Kohn-Sham). A frequency
+        needs RKS or UKS with full and empty orbitals, and uses the optical dielectric constant of a solvent. With
+        smeared occupations, static only, at fixed numbers of electrons.   progress: as in run_scf. See
+        docs/response.md.
 
-        Raises NotConvergedError at a resonance, UnsupportedError for model potentials, and for smeared
-        occupations at a frequency.
+        Raises NotConvergedError at a resonance, UnsupportedError for model potentials, and for smeared occupations at a
+        frequency.
         """
         return polarizabilities(self, [omega], progress)[0]
 
     @public
     def hyperpolarizability(self, progress: Any = None) -> np.ndarray:
-        """Static first hyperpolarisability (3, 3, 3) [e^3 bohr^3 / hartree^2], second derivatives of the dipole moment.
+        """Static first hyperpolarisability (3, 3, 3) [e^3 bohr^3 / hartree^2], the second derivatives of the dipole
+        moment.
 
-        Differences of analytic polarisabilities in fields; symmetric. progress: as in run_scf. See docs/response.md.
+        Symmetrised differences of analytic polarisabilities in fields.   progress: as in run_scf. See docs/response.md.
 
-        Raises as `polarizability`; NotConvergedError where the SCF in a field does not converge.
+        Raises the errors of `polarizability`, and NotConvergedError if the SCF in a field does not converge.
         """
         return hyperpolarizabilities(self, progress=progress)[0]
 
@@ -505,15 +506,15 @@ class SCFResult:
         progress: Any = None,
         equilibrium_solvation: bool = False,
     ) -> Excitations:
-        """The n lowest vertical excitations by linear response: energies, strengths, characters, orbitals.
+        """The n lowest vertical excitations by linear response: energies, oscillator strengths, characters, orbitals.
 
-        tda: Tamm-Dancoff approximation.   spin: of a closed shell, 'singlet' (the default) or 'triplet'; 'flip' turns
-            an alpha electron of UKS or ROKS into a beta one, in that approximation.
-        progress: as in run_scf. See docs/response.md.
-        equilibrium_solvation: a solvent's nuclei follow the excitation, too; by default its electrons alone do.
+        tda: Tamm-Dancoff approximation.   spin: for closed shells 'singlet' (default) or 'triplet'; 'flip' changes an
+            alpha electron of UKS or ROKS to beta spin, always Tamm-Dancoff.   progress: as in run_scf. See
+            docs/response.md.
+        equilibrium_solvation: the whole solvent responds; by default only its electrons.
 
-        Roots that do not converge come with a ConvergenceWarning and are marked in `converged`. Raises InputError for
-        ROKS and partly filled orbitals, UnsupportedError for an unstable ground state and model potentials.
+        Unconverged roots give a ConvergenceWarning and are marked in `converged`. Raises InputError for ROKS and partly
+        filled orbitals, UnsupportedError for an unstable ground state and model potentials.
 
         >>> import dftfd
         >>> helium = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="6-31g"), "pbe")
@@ -533,7 +534,7 @@ class SCFResult:
     @public
     @of_a_solution
     def orbital(self, number: Annotated[int, whole(0)], spin: Annotated[int, whole(0, 1)] = 0) -> Function:
-        """An orbital, R^3 -> R [bohr^-3/2], by its place in mo_energy, the lowest is 0; spin 0 or 1 (beta)."""
+        """Orbital `number`, R^3 -> R [bohr^-3/2], in the order of `mo_energy`, from 0; spin 0 or 1 (beta)."""
         C = self.mo_coeff[min(spin, len(self.mo_coeff) - 1)]
         if number >= C.shape[1]:
             raise InputError(f"orbital {shown(number)} was asked for; there are {C.shape[1]}, 0 to {C.shape[1] - 1}.")
@@ -549,8 +550,8 @@ class SCFResult:
     def v_xc(self) -> Function:
         """The exchange-correlation potential (alpha, beta), R^3 -> R^2 [hartree].
 
-        The strong form: functional derivative of the semilocal energy at `density`. For a functional of the kinetic
-        energy density the operator is v_xc - 1/2 div(v_tau grad). Exact exchange has no local potential: left out.
+        The strong form: the functional derivative of the semilocal energy at `density`. For functionals of tau, the
+        operator is v_xc - 1/2 div(v_tau grad). Exact exchange has no local potential and is not included.
         """
         return self._potentials[0]
 
