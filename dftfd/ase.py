@@ -32,12 +32,12 @@ class DFTFD(Calculator):
     """Kohn-Sham energies (eV), forces (eV/angstrom), dipole moments (e angstrom), charges and magnetic moments.
 
     Parameters are options of `dftfd.molecule` (basis, charge, spin, cartesian, ecp) and `dftfd.run_scf` (xc, method,
-    grid_level, ...), in their units, and scheme='mulliken', 'loewdin' or 'meta-loewdin' of charges and moments.
-    charge=None and spin=None, the defaults, are the sums of the atoms' initial charges and magnetic moments.
+    grid_level, ...), in their units, and scheme='mulliken', 'loewdin' or 'meta-loewdin' for charges and moments. By
+    default, charge and spin are the sums of the atoms' initial charges and magnetic moments.
 
-    Each calculation starts from the density of the one before, where the atoms are the same. With smearing, forces
-    belong to `free_energy`. The last SCFResult is `calc.result`. Raises ASE's SCFError without convergence, dftfd's
-    own errors for input that cannot be carried out.
+    Each calculation starts from the last density of the same atoms. With smearing, forces are those of `free_energy`.
+    `calc.result` is the last SCFResult. Raises ASE's SCFError if the SCF does not converge, dftfd's errors for invalid
+    input.
     """
 
     implemented_properties = ["energy", "free_energy", "forces", "dipole", "charges", "magmom", "magmoms"]
@@ -50,7 +50,7 @@ class DFTFD(Calculator):
         super().__init__(**options)
 
     def set(self, **options: Any) -> dict:
-        """Change parameters; what was computed with others is forgotten."""
+        """Change parameters. Results with other parameters are discarded."""
         refuse_unknown("DFTFD", options, [*OF_MOLECULE, *OPTIONS, "scheme"])
         changed = super().set(**options)
         if changed:
@@ -60,7 +60,7 @@ class DFTFD(Calculator):
     def calculate(
         self, atoms: Any = None, properties: Sequence[str] = ("energy",), system_changes: Sequence[str] = all_changes
     ) -> None:
-        """ASE's entry: fill `results` with the properties, computing no more than they need."""
+        """Called by ASE: computes the requested properties and stores them in `results`."""
         super().calculate(atoms, properties, system_changes)
         if system_changes or self.result is None:
             self.result = self._run()

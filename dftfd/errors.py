@@ -110,7 +110,7 @@ class NotSemilocalError(AutofdError, NotImplementedError):
 
 
 def one_line(text: str, longest: int = LONGEST) -> str:
-    """A text without line breaks and what terminals obey; of a long one the start and, with what to do, the end."""
+    """The text without line breaks and control characters. Of a long text the beginning and the end are kept."""
     text = "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
     if len(text) <= longest:
         return text
@@ -142,7 +142,7 @@ class _Short(reprlib.Repr):
 
 
 def shown(value, longest: int = 60) -> str:
-    """What was found, in an error message: its repr on one line, cut to a length; its type where it has none."""
+    """A value in an error message: its repr on one line, truncated; its type if it has none."""
     try:
         text = one_line(_Short(longest).repr(value), 10 * longest)
     except Exception:  # an object whose repr fails is to be named all the same
@@ -160,6 +160,6 @@ def odd_character(text: str) -> str:
 
 
 def closest_names(name: str, known, count: int = 3) -> list[str]:
-    """The `count` known names nearest to `name`, best first."""
+    """The `count` known names closest to `name`, best first."""
     table = {k.lower(): k for k in known}
     return [table[k] for k in difflib.get_close_matches(name.lower(), table, n=count, cutoff=0.0)]

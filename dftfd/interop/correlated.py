@@ -29,13 +29,13 @@ Active = Annotated[tuple | None, optional(each(whole(1), "(electrons, orbitals) 
 def correlated_density(
     molecule: Molecule, method: Annotated[str, choice(*WAVE_FUNCTIONS)], active: Active = None
 ) -> np.ndarray:
-    """Density matrix P of a wave function, (1, ao, ao) of a closed shell (the total one), else (2, ao, ao).
+    """Density matrix P of a wave function: (1, ao, ao), the total one, for a closed shell, otherwise (2, ao, ao).
 
-    method: 'mp2', 'ccsd' (with its Lambda equations), 'casscf' or 'fci', all electrons correlated, on Hartree-Fock
-    orbitals that are not relaxed; 'casscf' optimises its own.   active: (electrons, orbitals) of 'casscf'.
+    method: 'mp2', 'ccsd' (with its Lambda equations), 'casscf' or 'fci', with all electrons correlated, in unrelaxed
+        Hartree-Fock orbitals; 'casscf' optimises its own.   active: (electrons, orbitals) of 'casscf'.
 
-    Raises NotConvergedError where one of PySCF's iterations has not converged, InputError for an active space that does
-    not fit and for full configuration interactions of more than LARGEST_FCI determinants.
+    Raises NotConvergedError if PySCF does not converge, InputError for an invalid active space and for full
+    configuration interaction with more than LARGEST_FCI determinants.
     """
     if (active is None) == (method == "casscf"):
         raise InputError("active=(electrons, orbitals) belongs to casscf, and casscf needs it.")

@@ -50,10 +50,10 @@ LAYOUT = {
 
 
 def numint(functional: Any) -> "NumInt":
-    """An object for PySCF's `mf._numint`, with which a mean field uses this functional.
+    """An object for PySCF's `mf._numint` that makes the mean field use a functional of dftfd.
 
-    functional: name, expression or Functional of rho, sigma and tau; hybrids bring their exact exchange along. The
-    mean field's own `xc` is ignored then; PySCF prints it, so set it to the same name.
+    functional: name, expression or Functional of rho, sigma and tau. Hybrids include their exact exchange. The mean
+    field's own `xc` is ignored. PySCF prints it, so set it to the same name.
 
     >>> from pyscf import dft, gto
     >>> from dftfd.interop.pyscf import numint
@@ -62,12 +62,12 @@ def numint(functional: Any) -> "NumInt":
     >>> round(mf.kernel(), 6)
     -2.809984
 
-    VV10 of the functional is handed to PySCF's own loop over pairs of points, with its parameters: `mf.nlc = 0` takes
-    it off, `mf.nlc = "vv10"` adds it, with PySCF's parameters, to a functional without it.
+    VV10 is computed by PySCF's loop over pairs of points, with the functional's parameters. `mf.nlc = 0` removes it,
+    and `mf.nlc = "vv10"` adds PySCF's VV10 to a functional without one.
 
-    Raises UnsupportedError for what PySCF has no place for: functionals of the Laplacian, double integrals other than
-    VV10, model potentials, exact exchange with several omegas, density matrices of two- and four-component
-    orbitals; MissingDependencyError for a PySCF out of range. One newer than is known comes with an InputWarning.
+    Raises UnsupportedError for functionals of the Laplacian, double integrals other than VV10, model potentials,
+    exact exchange with several omegas, and two- and four-component orbitals; MissingDependencyError for unsupported
+    versions of PySCF. Newer versions give an InputWarning.
     """
     found = get_functional(functional)
     refuse_part(functional, found)

@@ -36,7 +36,7 @@ def pages() -> dict[str, str]:
         found[path] = f"# {title}\n\n" + "\n\n".join(_entry(name, thing) for name, thing in objects) + "\n"
         names = ", ".join(f"`{name.rpartition('.')[2]}`" for name, _ in objects)
         rows.append(f"- [{title}]({path.removeprefix('reference/')}): {names}")
-    head = "# Reference\n\nFrom the docstrings, with units and shapes. Atomic units, unless something else is said.\n\n"
+    head = "# Reference\n\nFrom the docstrings, with units and shapes. Atomic units unless stated otherwise.\n\n"
     return {"reference/index.md": head + "\n".join(rows) + "\n"} | found
 
 
