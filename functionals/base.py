@@ -192,22 +192,22 @@ class Functional:
 
     @property
     def is_nonlocal(self) -> bool:
-        """True if there are terms with integrals, such as VV10, or guests."""
+        """True if there are terms with integrals, such as VV10, or grid functionals."""
         return any(t.is_nonlocal for _, t in self.terms)
 
     @property
     def guests(self) -> tuple[tuple[float, EnergyTerm], ...]:
-        """The terms that are code on a molecule's grid (dftfd.functionals.guests)."""
+        """The grid functionals among the terms (dftfd.functionals.guests)."""
         return tuple((c, t) for c, t in self.terms if t.is_guest)
 
     @property
     def double_integral_part(self) -> "Functional":
-        """The terms with integrals but guests."""
+        """The terms with integrals, without grid functionals."""
         return replace(self.nonlocal_part, terms=tuple((c, t) for c, t in self.nonlocal_part.terms if not t.is_guest))
 
     @property
     def has_energy(self) -> bool:
-        """False if a term is a model potential that is no functional's derivative, such as TB09.
+        """False if a term is a model potential that is not the derivative of an energy, such as TB09.
 
         Self-consistent orbitals and their energies are then well defined, the total energy and forces are not.
         """
@@ -231,7 +231,7 @@ class Functional:
 
     @property
     def exact_exchange_ranges(self) -> tuple[float, ...]:
-        """omega [1/bohr] of the exact-exchange energy densities that terms take, 0 of 1/r, in ascending order."""
+        """omega [1/bohr] of the exact-exchange energy densities in the terms, 0 for 1/r, in ascending order."""
         of_term = lambda t: [t.parameters["omega"] if name == "e_x_lr" else 0.0 for name in t.exact_exchange_densities]
         return distinct(omega for _, t in self.terms for omega in of_term(t))
 
@@ -241,15 +241,15 @@ class Functional:
 
     @property
     def parameters(self) -> dict:
-        """Parameters by name, the last term's where several terms have one of that name.
+        """Parameters by name. If several terms have a parameter of one name, the value of the last term.
 
-        `with_parameters` sets it in all of them at once, and refuses that where they hold different values.
+        `with_parameters` sets it in all of these terms, unless they have different values.
         """
         return {k: v for _, t in self.terms for k, v in t.parameters.items()}
 
     @property
     def definition(self) -> dict:
-        """What the name stands for as numbers and text: terms with coefficients and parameters, exact exchange."""
+        """The functional as numbers and text: terms with coefficients and parameters, exact exchange."""
         terms = [
             {
                 "name": term.name,
@@ -282,7 +282,7 @@ class Functional:
     def energy(self, rho: Density, tau: Density | None = None, *, quadrature: Quadrature | None = None) -> Any:
         """Energy [hartree], by the quadrature of the density's domain or the given (points, weights).
 
-        UnsupportedError for model potentials, which have no energy.
+        Raises UnsupportedError for model potentials, which have no energy.
         """
         if not self.has_energy:
             without = ", ".join(repr(t.name) for _, t in self.terms if not t.has_energy)
@@ -309,20 +309,20 @@ class Functional:
         return replace(self, name=name)
 
     def settled(self) -> "Functional":
-        """The functional with its coefficients for good, as those of the library and of libxc are: code holds them."""
+        """The functional with constant coefficients, which are compiled into kernels, as those of the library."""
         return replace(self, terms=tuple((c, replace(t, set_by_hand=frozenset())) for c, t in self.terms))
 
     def workbench(self, other: Any = None) -> Any:
-        """A page on which this functional, or two, are evaluated while parameters are moved; see `dftfd.workbench`."""
+        """A page that evaluates this functional, or two, while sliders move their parameters; see `dftfd.workbench`."""
         return sys.modules["dftfd"].workbench(self, other)  # a public name, loaded when it is asked for
 
     @_public
     def with_parameters(self, /, **changes: Any) -> "Functional":
-        """The functional with other parameter values, as in `with_parameters(kappa=1.245)`.
+        """The functional with other parameter values, as in with_parameters(kappa=1.245).
 
-        A name with that of a part, `**{"lyp.a": 0.05}`, is the parameter of this part alone.
-        FunctionalError for names that are not there, values of another shape, a name that stands for different values
-        in several terms, and one of a hybrid's part that could be meant for its exact exchange, as a and alpha.
+        The name of a term may precede that of the parameter: **{"lyp.a": 0.05}. Raises FunctionalError for unknown
+        names, values of another shape, a name with different values in several terms, and ambiguous names of a hybrid's
+        term, such as a and alpha, which could mean its exact exchange.
         """
         if not changes:
             return self
@@ -342,8 +342,8 @@ class Functional:
     def with_exact_exchange(self, fraction: float) -> "Functional":
         """The global hybrid with another fraction a of exact exchange, a E_x^HF + (1 - a) E_x + E_c.
 
-        The semilocal exchange is scaled as a whole, so a functional without exact exchange becomes a hybrid.
-        FunctionalError where the two do not add up to one, as in hybrids fitted together with their formula.
+        Semilocal exchange is scaled as a whole, so a functional without exact exchange becomes a hybrid. Raises
+        FunctionalError if the two do not add up to one, as in hybrids that were fitted together with their formula.
         """
         is_exchange = lambda t: t.kind == "x"
         (old,) = [c for w, c in self.exact_exchange if w == 0] or [0.0]

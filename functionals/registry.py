@@ -219,6 +219,7 @@ def register(f: Any, name: Any = None, *, doi: Any = None, spin_symmetric: bool 
 
     Your own names may be registered again, for example when a notebook cell runs again. A warning says what has
     changed. Names of the library and of plug-ins are refused.
+
     doi: of the paper of the combination. Its terms have their own papers, see `Functional.dois`.
     """
     if not issubclass(type(f), Functional):

@@ -162,6 +162,8 @@ def test_the_reference_names_what_is_public():
     for name in set(dftfd.__all__) - modules - {"__version__"}:
         assert f"`{name}`" in found, name
     assert "<li><code>charge, spin</code>: total charge" in found and "max_memory" in found
+    assert "<li><code>parameters</code>: names of the parameters to be fitted" in found and "on_step=...," in found
+    assert "JAX implementation" not in found, "functions of JAX have one line, not JAX's own page"
     assert reference_pages.as_markdown("Says.\n\n    x < 1\n\n>>> 1\n1").count("~~~") == 4
 
 

@@ -83,6 +83,7 @@ def nuclear_forces(
     """Nuclear forces, minus the derivative of the energy of a converged result.
 
     With smeared occupations, of the free energy. A grid given as points does not move.
+
     grid_response: False omits the motion of the quadrature grid with the nuclei, as many programs do. The forces are
     then not the gradient of the energy and do not add up to zero.
     progress: as in run_scf.

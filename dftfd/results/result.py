@@ -85,15 +85,16 @@ def _settled(number) -> float:
 class SCFResult:
     """Energy, orbitals and density of a Kohn-Sham calculation. Atomic units; `spin` is 1 (restricted) or 2.
 
-    energy [hartree], and energies, its components by the names of dftfd.terms.COMPONENTS.
+    energy, energies: [hartree]; the components by the names of dftfd.terms.COMPONENTS.
     converged, cycles: an unconverged SCF is not an error, but its properties raise NotConvergedError unless
         `allow_unconverged`.
-    mo_energy, mo_occ (spin, mo); mo_coeff (spin, ao, mo); density_matrix (spin, ao, ao), for one spin the total one.
+    mo_energy, mo_occ: (spin, mo).   mo_coeff: (spin, ao, mo).
+    density_matrix: (spin, ao, ao), for one spin the total one.
     n_electrons_quadrature: (spin,), integral of the density on the grid, None without a semilocal functional.
     history: the SCF table.   preliminary: the table of the preliminary SCF at reduced accuracy, which `cycles`
-        excludes. seconds: wall time by stage.
-    entropy_term: -T S [hartree] of smeared occupations, otherwise 0.   steps: methods that convergence needed besides
-        DIIS, in words.
+        excludes.
+    seconds: wall time by stage.   entropy_term: -T S [hartree] of smeared occupations, otherwise 0.
+    steps: methods that convergence needed besides DIIS, in words.
     fock: (spin, ao, ao) [hartree], dE/dP; None if unknown, as in a loaded result.
 
     Properties are computed at first access. density, kinetic_energy_density, v_xc, v_tau, electrostatic_potential and

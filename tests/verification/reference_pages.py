@@ -85,7 +85,9 @@ def _section(level, name, signature, thing):
     """A heading with an anchor, the signature, the docstring."""
     anchor = name.lower().replace(".", "-")
     code = f"~~~ {{ .python .signature .no-copy }}\n{signature}\n~~~"
-    return f"{level} `{name}` {{ #{anchor} }}\n\n{code}\n\n{as_markdown(inspect.getdoc(thing))}"
+    from_jax = (getattr(thing, "__module__", None) or "").startswith("jax")
+    doc = f"JAX's function `{name}`, of the values of Functions, or of arrays." if from_jax else inspect.getdoc(thing)
+    return f"{level} `{name}` {{ #{anchor} }}\n\n{code}\n\n{as_markdown(doc)}"
 
 
 def _signature(thing):
@@ -94,14 +96,12 @@ def _signature(thing):
     except (TypeError, ValueError):
         return ""
     bare = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values() if p.name != "self"]
-    if any(" at 0x" in str(p) for p in bare):
-        return "(...)"
     names, keyword = [], False
     for parameter in bare:
         if parameter.kind is parameter.KEYWORD_ONLY and not keyword:
             names.append("*")
         keyword = keyword or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_POSITIONAL)
-        names.append(str(parameter))
+        names.append(re.sub(r"=.* at 0x.*", "=...", str(parameter)))
     line = f"({', '.join(names)})"
     return line if len(line) < 70 else "(\n" + "".join(f"    {n},\n" for n in names) + ")"
 
@@ -120,7 +120,7 @@ def _paragraph(text):
         return f"~~~ python\n{inspect.cleandoc(text)}\n~~~"
     if lines[0].startswith("  ") or any(re.search(r"\S {4,}\S", line) for line in lines[1:]):
         return f"~~~ {{ .text .no-copy }}\n{text}\n~~~"
-    entries = re.split(r"\n(?=\S)", text)
+    entries = re.split(r"\n(?=\S)|(?<=\S) {3}(?=[a-z_][\w, ]*:)", text)
     if all(re.match(r"(- |[\w, *()]+:( |$))", entry) for entry in entries) and not entries[0].startswith("Raises"):
         items = [re.match(r"(?:- )?(?:([\w, *]+):)?(.*)", " ".join(e.split()), re.S).groups() for e in entries]
         named = [f"<code>{html.escape(name)}</code>: {_words(rest)}" if name else _words(rest) for name, rest in items]

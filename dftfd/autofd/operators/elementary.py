@@ -43,6 +43,7 @@ def elementary(code: Callable, name: str | None = None) -> Callable[..., Any]:
 
 
 def _erfc(x: Any) -> Any:
+    """The complementary error function, 1 - erf(x)."""
     return jax.scipy.special.erfc(x)
 
 
@@ -83,6 +84,7 @@ logaddexp = elementary(jnp.logaddexp)
 
 
 def _dot(a: Any, b: Any) -> Any:
+    """The sum of the products of all entries of two arrays."""
     return jnp.sum(a * b)
 
 
