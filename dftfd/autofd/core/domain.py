@@ -53,22 +53,22 @@ def describe(spec: Spec) -> str:
 
 
 class Domain(HasKey):
-    """A space of points, given by the shape and dtype of a point and, if it can be integrated over, a quadrature.
+    """A space of points, defined by the shape and dtype of a point and, for integrals, a quadrature.
 
     shape, dtype: of one point; R^3 is `Domain((3,))`.   spec: a pytree of shapes instead, for product spaces.
-    points, weights: quadrature nodes `(node, *shape)` and weights `(node,)`, concrete arrays. Weights that depend on
-        something being differentiated go to `integrate(f, quadrature=(points, weights))` instead.
-    density: the measure's density w(x) if it isn't Lebesgue's (Gauss-Hermite: exp(-x^2)); a callable of one point. The
+    points, weights: quadrature nodes `(node, *shape)` and weights `(node,)`, concrete arrays. If the weights are to be
+        differentiated, pass them as `integrate(f, quadrature=(points, weights))` instead.
+    density: the density w(x) of the measure, a function of one point, if it is not 1 (Gauss-Hermite: exp(-x^2)). The
         transpose of nabla needs it.
-    ends: (low, high), where the space ends: numbers or arrays of the points' shape, infinite where it has no end.
-        The transpose of f -> f(g) needs them, since g has to map one space into the other.
-    periodic: the space is a cell from low to high whose opposite ends are one point; a bool, or one per coordinate.
-    discrete: the space consists of its points alone and an integral is a sum; there is no partial integration on it.
-    surface: transposes of derivatives keep the boundary terms of partial integration, as Dirac terms at the ends. They
-        are dropped without it: right for functions, or changes of them, that vanish there.
-    grid_later: the quadrature is not known when graphs are built. Integrals over the space are then formed without
-        one; lowering, or `with_quadrature`, brings it, and evaluation before that is a QuadratureError.
-    name: used in messages and in the printed graph.
+    ends: (low, high), the boundary of the space: numbers or arrays of the shape of a point, which may be infinite. The
+        transpose of f -> f(g) needs it.
+    periodic: the space is a cell from low to high with identified opposite ends; a bool, or one per coordinate.
+    discrete: the space is a finite set of points, and an integral is a sum. There is no integration by parts.
+    surface: transposes of derivatives keep the boundary terms of integration by parts, as Dirac terms at the ends.
+        Without it they are dropped, which is right for functions, or changes of them, that vanish there.
+    grid_later: the quadrature is unknown when graphs are built. Integrals are formed without one, and lowering or
+        `with_quadrature` supplies it. Evaluation before that raises QuadratureError.
+    name: for messages and the printed graph.
     """
 
     def __init__(

@@ -124,7 +124,7 @@ _alive: weakref.WeakValueDictionary[tuple, "Function"] = weakref.WeakValueDictio
 class Function(Overloads, HasKey):
     """A typed map from points of `domains` to arrays; see the module's docstring.
 
-    What is made of the same operator, operands and arrays is the same object, so graphs share what they have in common.
+    Equal operators, operands and arrays give the same object, so graphs share common parts.
 
     operator: what this node does.   operands: Functions it acts on.   arrays: pytrees of arrays it carries.
     static: everything else that the operator needs, hashable by structure.
@@ -198,7 +198,7 @@ class Function(Overloads, HasKey):
     def evaluate(self, *args: Any) -> Any:
         """Value at a point inside an evaluation: for the rules of operators, and for code that these run.
 
-        The graph is walked; nobody is asked whether the function is being differentiated. Points are taken as given.
+        The graph is evaluated without checks of points, and without a test whether the function is being differentiated.
         """
         with walking() as walk:
             return walk.walk(self, args)

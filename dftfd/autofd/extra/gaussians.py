@@ -83,7 +83,8 @@ def gaussian(domain: Domain, exponent: Any, centre: Any = 0.0, powers: Any = 0, 
 
     exponent: alpha > 0, length^-2.   centre: A, a number for all coordinates or an array (d,).
     powers: l, an integer >= 0 or one for each coordinate.   coefficient: c.
-    Exponent, centre and coefficient are arrays of the Function: derivatives with respect to them flow.
+
+    Exponent, centre and coefficient are arrays of the Function and can be differentiated.
     """
     if not domain.is_array or len(domain.shape) > 1:
         raise SignatureError(f"gaussian: points of shape () or (d,) expected, {domain!r} found.")

@@ -9,7 +9,7 @@ Functions go through values at the points of a space, along each coordinate by i
     where one polynomial is well conditioned  the polynomial, as at Gauss' and Chebyshev's points
     else                                      splines of degree 7
 
-They are linear in the values, which are an array of the Function: derivatives with respect to them flow.
+They are linear in the values, which are an array of the Function and can be differentiated.
 """
 
 import math
@@ -120,7 +120,7 @@ def periodic(n: int, length: float = 2 * np.pi, *, start: float = 0.0, name: str
 def fourier(domain: Domain, values: Any) -> Function:
     """The trigonometric polynomial through values (point, ...) at the points of a domain made by `periodic`.
 
-    The values are an array of the Function, so derivatives with respect to them flow.
+    The values are an array of the Function and can be differentiated.
     """
     if domain.points is None or domain.shape != ():
         raise QuadratureError(f"fourier takes a domain made by periodic(n, length), {domain!r} found.")

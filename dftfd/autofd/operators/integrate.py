@@ -409,7 +409,7 @@ def integrate(f: Function, argnums: int | tuple[int, ...] | None = None, *, quad
 
     argnums: which arguments; None means all.
     quadrature: (points, weights) for one argument, or a tuple of such pairs; None means the domains' own. Arrays given
-        here may be traced: derivatives with respect to them flow.
+        here may be traced and differentiated.
     """
     if not isinstance(f, Function):
         raise SignatureError(f"integrate takes a Function, {type(f).__name__} found.")

@@ -91,8 +91,8 @@ def _checked(result, code):
 def function(code: Callable, *domains: Domain, params: tuple = ()) -> Function:
     """The function of points of `domains` that `code(*params, *points)` computes.
 
-    params: arrays, or pytrees of them, that JAX transformations see (differentiable, dynamic under jit). Arrays that
-    `code` closes over are found and treated the same way. Other values that it closes over are taken as they are now.
+    params: arrays, or pytrees of them, that JAX transformations see (differentiable, dynamic under jit). Arrays in the
+        closure of `code` are treated in the same way. Other values in the closure are constants.
     """
     _check_domains(domains, label_of(code))
     params = tuple(tree_map(jnp.asarray, p) for p in params)

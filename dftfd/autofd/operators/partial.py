@@ -31,7 +31,7 @@ def invoke(f: Function, *points: Any) -> Any:
 def partial(f: Function, argnums: int | tuple[int, ...], values: Any) -> Function:
     """f with the arguments `argnums` fixed to `values`, a Function of the other arguments.
 
-    values: a point of the domain, or a tuple of them if `argnums` is one. Derivatives with respect to them flow.
+    values: a point of the domain, or a tuple of them if `argnums` is one. They can be differentiated.
     """
     if isinstance(argnums, int):
         argnums, values = (argnums,), (values,)

@@ -288,11 +288,13 @@ class ByParts:
 
 
 def check(functional: Callable, f: Function, bumps: int = 4, seed: int = 0) -> ByParts:
-    """<grad E, df> beside dE for random bumps df, of a functional E of one function f.
+    """Compare <grad E, df> with dE for random bumps df, for a functional E of one function f.
 
-    bumps: how many.   seed: of their places, widths and signs. They vanish, with two derivatives, at the
-    ends of their supports, which lie inside of the quadrature's points. Large differences of both sides on a quadrature
-    that is fine enough say that the measure of a space is another one: `remarks` says of which.
+    bumps: number of bumps.   seed: of their positions, widths and signs.
+
+    Bumps vanish, with two derivatives, at the ends of their supports, which lie inside the region of the quadrature
+    points. If both sides differ although the quadrature is fine, a space has another measure than its weights suggest:
+    `remarks` says which space.
     """
     if not isinstance(f, Function) or not f.domains or any(d.points is None for d in f.domains):
         raise SignatureError(f"check(E, f) takes a Function on spaces with points and weights, {f!r} found.")
