@@ -198,7 +198,7 @@ class Function(Overloads, HasKey):
     def evaluate(self, *args: Any) -> Any:
         """Value at a point inside an evaluation: for the rules of operators, and for code that these run.
 
-        The graph is evaluated without checks of points, and without a test whether the function is being differentiated.
+        Neither the points nor a use under differentiation are checked.
         """
         with walking() as walk:
             return walk.walk(self, args)
