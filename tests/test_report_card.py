@@ -226,7 +226,7 @@ def test_show_prints_source_formula_parameters_conditions_and_plot(capsys, tmp_p
     [
         ("lb94", ["a model potential", "pass  v_xc -> -1/r", "all others"]),
         ("hf", ["ingredients: orbitals (exact exchange)", "+1 exact exchange", "pass  v_xc -> -1/r: r v_xc = -1.000"]),
-        ("hartree", ["in libxc: nothing corresponds", "integrals over a second point", "has no semilocal part"]),
+        ("hartree", ["in libxc: no counterpart", "integrals over a second point", "has no semilocal part"]),
         ("gga_k_vw", ["t / t_TF", "pass  kinetic energy of hydrogen: T[H] = 0.500000"]),
         ("0.5*HF + 0.5*LDA", ["+0.5 exact exchange", "+0.5 lda_x", "pass  uniform gas, exchange"]),
     ],

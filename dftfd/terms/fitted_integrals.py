@@ -353,7 +353,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
             kept = {"the fitting tensor": self._pairs.nbytes}
             return Need({"three-centre integrals": self._bytes_of(0, False)}, kept)
         way = self._estimates
-        flexible = {} if way is None else {"rough exchange": self._bytes_of_estimates(way, len(omegas))}
+        flexible = {} if way is None else {"exchange at reduced accuracy": self._bytes_of_estimates(way, len(omegas))}
         return Need({"the fitting tensor": self._bytes_of(n_tensors, self._whole_fits(n_tensors))}, flexible)
 
     def within(self, room, omegas=()):

@@ -163,7 +163,7 @@ def _in_libxc(functional) -> str:
     try:
         return " + ".join(name if c == 1 else f"{c:g} {name}" for c, name in counterpart(functional))
     except UnsupportedError:
-        return "nothing corresponds"
+        return "no counterpart"
 
 
 def _ingredients(functional) -> str:
