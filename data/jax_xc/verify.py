@@ -54,7 +54,8 @@ SECOND_LIMIT, N_SECOND = 1e-9, 400
 CAUSES = {
     **dict.fromkeys(("lda_c_rpa", "lda_c_gk72", "gga_x_lag", "gga_x_hcth_a", "gga_x_ssb_sw"), "libxc 7 changed it"),
     **dict.fromkeys(
-        ("mgga_c_revscan", "mgga_c_revscan_vv10"), "libxc 6.0 takes a negative number's logarithm, libxc 7 not"
+        ("mgga_c_revscan", "mgga_c_revscan_vv10"),
+        "libxc 6.0 takes the logarithm of a negative number, libxc 7 does not",
     ),
     "hyb_mgga_xc_b0kcis": "libxc counts the correlation twice, jax-xc once",
 }
