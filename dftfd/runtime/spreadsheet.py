@@ -19,10 +19,10 @@ from dftfd.runtime.files import read_bytes
 MAX_BYTES, MAX_UNPACKED, MAX_PARTS = 32 * 2**20, 32 * 2**20, 10_000
 """Of a file, of a table packed in it, and of the parts of an archive."""
 
-MAX_ROWS, MAX_COLUMNS, MAX_CELLS, LONGEST_CELL = 100_000, 16_384, 500_000, 32_767
+MAX_ROWS, MAX_COLUMNS, MAX_CELLS, LONGEST_CELL = 100_000, 16_384, 250_000, 32_767
 """Of a table, with the empty cells before its last one in each row."""
 
-MAX_ELEMENTS = 1_500_000
+MAX_ELEMENTS = 800_000
 """Of the XML of a part."""
 
 _SPACE = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
