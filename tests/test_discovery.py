@@ -588,3 +588,5 @@ def test_other_inputs_that_do_not_fit_are_refused(tmp_path):
     for given in ({"points": 3}, {"look": "why"}, {"jobs": 0}):
         with pytest.raises(DftfdError):
             dftfd.discover(SPECIFICATION, **{"points": made_points(), **given})
+    with pytest.raises(InputError, match="names as keys"):
+        dftfd.discover({1: 2}, points=made_points())

@@ -28,11 +28,13 @@ from dftfd.runtime.records import digest, recorded
 from dftfd.runtime.version import VERSION
 
 RECORD = "a discovery"
-SPECIFICATION = Kind("a file .toml or a dictionary", lambda value: _specified(value))
+SPECIFICATION = Kind("a file .toml or a dictionary with names as keys", lambda value: _specified(value))
 
 
 def _specified(value):
-    return value if isinstance(value, Specification | Mapping) else as_path.convert(value)
+    if isinstance(value, Specification):
+        return value
+    return mapping.convert(value) if isinstance(value, Mapping) else as_path.convert(value)
 
 
 @public

@@ -284,8 +284,9 @@ def refuse_unknown(function: str, given, known, error=InputError) -> None:
     """Raise an `error` for the first name in `given` that is no option of a function, with the closest ones."""
     for name in given:
         if name not in known:
-            closest = ", ".join(closest_names(name, known)) or "none: it takes none"
-            raise error(f"{function} has no option {shown(name)}; the closest ones are {closest}.")
+            closest = closest_names(name if isinstance(name, str) else shown(name), known)
+            said = ", ".join(closest) or "none: it takes none"
+            raise error(f"{function} has no option {shown(name)}; the closest ones are {said}.")
 
 
 def require_arguments(function: Callable, **given) -> None:
