@@ -98,6 +98,18 @@ def test_a_rigid_scan_has_the_energies_of_its_geometries(tmp_path):
         dftfd.load_scan(path)
 
 
+def test_spins_part_where_a_bond_breaks():
+    """Broken symmetry vanishes at 0.8 angstrom; at 4 the energy is that of two atoms all the same, and back again."""
+    how = {"method": "UKS", "broken_symmetry": "mix", "grid_level": 0, "density_fit": False}
+    hydrogen = dftfd.molecule("H 0 0 0; H 0 0 0.8", basis="sto-3g")
+    found = dftfd.scan(hydrogen, "lda,vwn", atoms=(0, 1), values=[0.8, 4.0, 0.8], **how)
+    atom = dftfd.run_scf(
+        dftfd.molecule("H 0 0 0;", basis="sto-3g", spin=1), "lda,vwn", **how | {"broken_symmetry": None}
+    )
+    assert found.energies[1] == pytest.approx(2 * atom.energy, abs=1e-4)
+    assert found.energies[2] == pytest.approx(found.energies[0], abs=1e-8)
+
+
 def test_a_relaxed_scan_is_below_the_rigid_one_and_stationary():
     """Water's angle is held, and the bond lengths are optimal at each value, by differences of the energy."""
     pytest.importorskip("geometric")

@@ -359,6 +359,16 @@ class Options:
         """Options, by name, of the same calculation for a geometry nearby, from the density of a result."""
         return self.changed() | {"guess": result, "broken_symmetry": None}
 
+    def along_from(self, result) -> dict:
+        """Options, by name, for the next geometry of a path.
+
+        Those of `going_on_from`, unless broken symmetry was asked for and both spins of the result have the same
+        density: from there they would stay the same where they should part, so that the SCF starts as it first did.
+        """
+        if self.broken_symmetry is not None and abs(result.density_matrix[0] - result.density_matrix[-1]).max() < 1e-3:
+            return self.changed()
+        return self.going_on_from(result)
+
     @property
     def strategy(self) -> Strategy:
         """The plan of the SCF cycle that the options ask for."""

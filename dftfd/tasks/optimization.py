@@ -263,7 +263,7 @@ def optimize(
     last: list[SCFResult] = []  # at most one: older results would keep their memory
 
     def solve(coordinates):
-        start = options.going_on_from(last.pop()) if last else options.changed()
+        start = options.along_from(last.pop()) if last else options.changed()
         last.append(run_scf(molecule.at(coordinates), **start | {"progress": Progress()}))
         return last[0]
 

@@ -123,7 +123,7 @@ def reaction_path(
 
     def evaluate(coordinates):
         with progress.stage("energy and forces"):
-            start = options.going_on_from(last[0]) | {"progress": Progress()}
+            start = options.along_from(last[0]) | {"progress": Progress()}
             last[0] = run_scf(result.molecule.at(coordinates), **start)
             forces = nuclear_forces(last[0], progress=Progress()).values
         progress.note(f"E = {last[0].free_energy:.10f}")

@@ -275,7 +275,7 @@ class _Rigid:
         self.last: SCFResult | None = None
 
     def start(self) -> dict:
-        given = self.options.changed() if self.last is None else self.options.going_on_from(self.last)
+        given = self.options.changed() if self.last is None else self.options.along_from(self.last)
         return given | {"progress": Progress()}
 
     def __call__(self, geometry, atoms, value):
