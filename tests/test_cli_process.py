@@ -36,9 +36,7 @@ def requires_one_line(done, code, words):
 def test_a_folder_that_is_gone(tmp_path):
     folder = tmp_path / "gone"
     folder.mkdir()
-    requires_one_line(
-        command(*HELIUM, prepare="rmdir ../gone", cwd=folder), 5, b"the current folder does not exist any more"
-    )
+    requires_one_line(command(*HELIUM, prepare="rmdir ../gone", cwd=folder), 5, b"the current folder no longer exists")
 
 
 @pytest.mark.parametrize(
