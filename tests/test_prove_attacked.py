@@ -16,7 +16,7 @@ import pytest
 from jax import lax
 
 import dftfd
-from dftfd.autofd import compose, function
+from dftfd.autofd import compose, function, nabla
 from dftfd.autofd.core.roots import power
 from dftfd.autofd.scalar.on_mpmath import OnMpmath
 from dftfd.autofd.scalar.program import evaluate
@@ -104,6 +104,35 @@ def test_a_formula_of_the_position_is_refused_though_simplification_drops_it():
     f = term("lda_c_own")(lambda n: slater_exchange(n) * (1.0 + 0.0 * place))
     with pytest.raises(UnsupportedError, match="position r"):
         dftfd.prove(f, "ec_nonpositive", _RS, boxes=9)
+
+
+_DIRECTIONS = {
+    "component": lambda n: compose(lambda g: jnp.log(1.0 + g[1]), nabla(n)),
+    "branch": lambda n: compose(lambda g: jnp.where(jnp.log(1.0 + g[1]) > 0.0, 1.0, 1.0), nabla(n)),
+    "denominator": lambda n: compose(lambda g: g[2] / g[2], nabla(n)),
+    "second derivative": lambda n: compose(lambda h: jnp.sqrt(1.0 - h[0, 1] ** 2), nabla(nabla(n))),
+    "square": lambda n: compose(lambda g: jnp.log(1.0 + g[0] ** 2), nabla(n)),
+}
+"""Parts without a value in some directions; simplification drops them, and along x they have one."""
+
+
+@pytest.mark.parametrize("name", _DIRECTIONS)
+def test_a_part_of_directions_is_refused_though_simplification_drops_it(name):
+    """F_c = 1 + 0 log(1 + g_y) was proved to be positive, also by the recheck, since gradients were taken along x."""
+    f = term("gga_c_own")(lambda n: slater_exchange(n) * (1.0 + 0.0 * _DIRECTIONS[name](n)))
+    with pytest.raises(UnsupportedError, match="more of the density gradients than their scalar products"):
+        dftfd.prove(f, "ec_nonpositive", {"rs": (1.0, 2.0), "s": (0.0, 1.0)}, boxes=50)
+
+
+def test_a_part_of_scalar_products_may_be_dropped():
+    """Where it has a value, and nowhere else."""
+    dropped = lambda c: lambda n: 0.0 * compose(lambda g: jnp.log(c - g @ g), nabla(n))
+    prove = lambda c: dftfd.prove(
+        term("gga_c_own")(lambda n: slater_exchange(n) * (1.0 + dropped(c)(n))),
+        "ec_nonpositive", {"rs": (1.0, 2.0), "s": (0.0, 1.0)}, boxes=200,
+    )  # fmt: skip
+    assert prove(5.0).proved
+    assert not prove(0.5).proved
 
 
 @pytest.mark.parametrize("coefficient", [2**53 + 1, -(2**53) - 1, Fraction(1, 3), decimal.Decimal("0.1"), 1j])

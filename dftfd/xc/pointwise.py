@@ -142,13 +142,16 @@ _SPECS = tuple(jax.ShapeDtypeStruct(s, np.float64) for s in ((2,), (2, 3), (2, 3
 def written_form(functional: Functional) -> ScalarProgram:
     """Program of the energy per volume as the formula was written, of the entries of `_SPECS` one after the other.
 
-    Nothing is simplified, so that it tells where the formula is defined, and on what it may depend.
+    Nothing is simplified, so that it tells where the formula is defined, and on what it may depend. Raises
+    UnsupportedError where any part, even one that the kernel drops, takes more than scalar products and Laplacians: the
+    conditions of such a part depend on directions, which a point of (rho, sigma, lapl, tau) does not have.
     """
     lowered = lower(functional.energy_density(*unknown_densities()))
     without_exact_exchange(functional, lowered.orders, "which is no scalar of the density at a point")
     code = lambda rho, gradient, hessian, tau, r: lowered({"rho": [rho, gradient, hessian], "tau": [tau]}, r)
     program = written_program(code, *_SPECS)
     _require_no_position(functional, program)
+    _in_variables(functional, program, count=3, fold=False)
     return program
 
 
@@ -199,11 +202,17 @@ def scalar_form(functional: Functional, n_spin: int = 2, count: int = 0, with_nu
 
     program = point_program(code, *_SPECS, *[jax.ShapeDtypeStruct((), np.float64)] * count, fold=fold)
     _require_no_position(functional, program)
+    program = _in_variables(functional, program, count, fold, first=31)
+    return program if n_spin == 2 else of_equal_spins(program, fold)
+
+
+def _in_variables(functional: Functional, program: ScalarProgram, count: int, fold: bool, first: int = 28):
+    """The program of the entries of `_SPECS` in terms of VARIABLES[2] and of `count` inputs from the `first` on."""
     pairs, axes = list(itertools.product(range(2), range(3))), range(3)
     try:
-        program = in_scalar_products(
+        return in_scalar_products(
             program,
-            plain={0: 0, 1: 1, 26: 7, 27: 8, **{31 + k: 9 + k for k in range(count)}},
+            plain={0: 0, 1: 1, 26: 7, 27: 8, **{first + k: 9 + k for k in range(count)}},
             vectors={2 + 3 * s + i: (s, i) for s, i in pairs},
             matrices={8 + 9 * s + 3 * i + j: (s, i, j) for (s, i), j in itertools.product(pairs, axes)},
             products={(0, 0): 2, (0, 1): 3, (1, 1): 4},
@@ -212,7 +221,6 @@ def scalar_form(functional: Functional, n_spin: int = 2, count: int = 0, with_nu
         )
     except UnsupportedError as error:
         raise UnsupportedError(f"functional {functional.name!r}: {error}") from error
-    return program if n_spin == 2 else of_equal_spins(program, fold)
 
 
 def in_scalar_products(
