@@ -123,3 +123,36 @@ def test_references_and_numbers_of_atoms_are_no_coordinates(rows):
     """Whole numbers before numbers with points put the hydrogens of water at (1, 0, 0) and (1, 2, 0)."""
     with pytest.raises(InputError, match="'El x y z' expected, coordinates with points"):
         parse_geometry(f"3\n\n{rows}\n")
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "C 0.003 0.505 -0.020 0.000; O -0.796 1.367 -0.365 0.000; F 1.312 0.706 0.153 0.000; "
+        "Cl -0.321 -1.191 0.232 0.000",
+        "C 0.724 0.322 0.373 -0.810; O 1.300 -0.846 -0.324 -0.638; O -0.359 0.526 -0.067 -1.335; "
+        "H 1.339 1.137 0.207 -0.419; H 0.715 -1.562 -0.189 -1.004",
+        "C 0.286 -2.932 1.317 -0.222; C 0.030 -1.746 1.487 -0.162; H -0.117 -3.981 1.167 -0.276; "
+        "F -0.198 -0.481 1.667 -0.097",
+        "Al 0.996 0.000 0.000 0.000; Cl 0.279 0.000 0.000 2.141",
+        "B -0.283 -0.474 0.669 0.000 0.000 0.000; H -0.250 -0.108 0.205 0.000 0.000 2.331",
+    ],
+    ids=["plane", "turned plane", "line", "pair behind a radius", "pair behind velocities"],
+)  # fmt: skip
+def test_planes_lines_and_pairs_are_no_chance(rows):
+    """Charges, radii and velocities beside x, y, z that make as good bonds as those, but no plane or line."""
+    with pytest.raises(InputError, match="instead of 2, 3, 4"):
+        parse_geometry("\n".join([str(rows.count(";") + 1), "", *rows.split(";")]))
+
+
+@pytest.mark.parametrize(
+    "rows", ["O {0} 0 0 0.117; H {0} 0.757 0 -0.469; H {0} -0.757 0 -0.469", "C {0} .8 .8 .8; H {0} 0 0.2 0.9"]
+)
+def test_zeros_behind_coordinates_are_left_out(rows):
+    """A plane that is turned remains one: two of its coordinates and zeros are another plane, and no better."""
+    turn = np.linalg.qr(np.random.default_rng(2).normal(size=(3, 3)))[0]
+    r = np.array([[float(x) for x in row.format("").split()[1:]] for row in rows.split(";")]) @ turn
+    names = [row.split()[0] for row in rows.split(";")]
+    words = [f"{name} {x:.4f} {y:.4f} {z:.4f} 0.0000 0.0000 0.0000" for name, (x, y, z) in zip(names, r, strict=True)]
+    found = parse_geometry("\n".join([str(len(r)), "", *words]))
+    np.testing.assert_allclose(found.coordinates, r, atol=1e-4)

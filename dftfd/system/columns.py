@@ -128,8 +128,9 @@ _MOST_COLUMNS, _MOST_ATOMS, _NEAREST = 7, 1000, 8
 _FAIR, _CLEAR = 0.8, 0.1
 """Largest `_strain` of what may be a molecule, or a third of the first three's if that is more; and a difference of it
 that tells."""
-_APART, _EQUAL = 0.05, 3e-4
-"""Distances that differ by more are of two molecules, bonds that differ by less are equal by symmetry [angstrom]."""
+_APART, _EQUAL, _FLAT = 0.05, 3e-4, 1e-3
+"""Distances that differ by more are of two molecules, bonds that differ by less are equal by symmetry, atoms that lie
+nearer to a plane or line are on it, in the mean [angstrom]."""
 
 
 def _other_coordinates(numbers: list[int], columns: list[list[str]]) -> tuple[int, ...] | None:
@@ -137,15 +138,16 @@ def _other_coordinates(numbers: list[int], columns: list[list[str]]) -> tuple[in
 
     They contain those of the first three that are zero, which is a plane. Where all are written with one number of
     decimals, the first three are not, and the others make a fair molecule, they may be meant. So may they where they
-    are written alike and make the better molecule, in angstrom or bohr: by less strain, or by equal bonds where the
-    first three have none. Molecules of two atoms and of thousands are judged by the decimals alone.
+    are written alike and make the better molecule, in angstrom or bohr: by less strain, by many more equal bonds, or as
+    a plane or a line where the first three are none. Of two atoms, the first three have to be no molecule. Those of
+    thousands are judged by the decimals alone.
     """
     values = [[real(word) for word in column] for column in columns[:_MOST_COLUMNS]]
     usable = [k for k, column in enumerate(values) if None not in column and np.isfinite(column).all()]
     first = (0, 1, 2)
     if len(numbers) < 2 or usable[:3] != [0, 1, 2]:
         return None
-    are_few = 2 < len(numbers) <= _MOST_ATOMS  # of two, numbers of any meaning may be the distance
+    are_few = len(numbers) <= _MOST_ATOMS
     zero = {k for k in first if not any(values[k])}
     decimals = []
     for column, of_column in zip(columns, values, strict=False):
@@ -168,10 +170,22 @@ def _other_coordinates(numbers: list[int], columns: list[list[str]]) -> tuple[in
     for chosen in (chosen for chosen in others if are_alike(chosen) is not False):
         other, n_other, of_other = _strain(numbers, values, chosen)
         is_less = other < strain - _CLEAR and not (strain < _FAIR and n_other < n_equal)
-        is_equal = strain < _FAIR and n_other > n_equal == 0 and other < strain + 2 * _CLEAR
-        if other < max(_FAIR, strain / 3) and (is_less or is_equal) and np.abs(of_other - distances).max() > _APART:
+        is_flatter = _dimension(values, chosen) < _dimension(values, first)
+        is_regular = n_other > 0 if n_equal == 0 else n_other >= 2 * n_equal + 3
+        is_alike = strain < _FAIR and other < strain + 2 * _CLEAR
+        is_better = is_less or (is_alike and (is_regular or is_flatter))
+        if len(numbers) == 2:  # numbers of any meaning may be the distance
+            is_better = other < _FAIR <= strain
+        if other < max(_FAIR, strain / 3) and is_better and np.abs(of_other - distances).max() > _APART:
             return chosen
     return None
+
+
+def _dimension(values, chosen) -> int:
+    """1 for atoms on a line, 2 in a plane, else 3."""
+    r = np.array([values[k] for k in chosen]).T
+    singular = np.linalg.svd(r - r.mean(axis=0), compute_uv=False)
+    return int(np.sum(singular > _FLAT * len(r) ** 0.5))
 
 
 def _strain(numbers, values, chosen) -> tuple[float, int, np.ndarray]:
@@ -191,6 +205,7 @@ def _strain(numbers, values, chosen) -> tuple[float, int, np.ndarray]:
     R = 1.03 * BOHR_IN_ANGSTROM * covalent_radii(numbers)
     lengths = R[:, None] + R[near]
     fewest, most = np.array([_VALENCES.get(z, (0, 8)) for z in numbers]).T
+    fewest = np.minimum(fewest, 1) if len(Z) == 2 else fewest  # radicals
     found = []
     for unit in (1.0, BOHR_IN_ANGSTROM):
         n_bonds = np.exp((lengths - unit * distances) / 0.3).sum(axis=1) + 1e-9
