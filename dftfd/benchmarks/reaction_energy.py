@@ -18,7 +18,7 @@ from dftfd.benchmarks.energies import Computed, How, Step, checked_options, comp
 from dftfd.benchmarks.reactions import FREE, BenchmarkSet, Reaction, Species, require_balanced, text_of_atoms
 from dftfd.errors import DftfdError, FileError, FunctionalError, InputError, shown
 from dftfd.functionals.registry import get_functional
-from dftfd.libcint.mole import BOHR_IN_ANGSTROM, BOLTZMANN, HARTREE_IN_KCAL, HARTREE_IN_KJ
+from dftfd.libcint.mole import BOHR_IN_ANGSTROM, BOLTZMANN, HARTREE_IN_KCAL, HARTREE_IN_KJ, is_pyscf_mole
 from dftfd.model.forces import require_energy
 from dftfd.results.document import Document, numbers
 from dftfd.results.html_report import STYLE
@@ -120,6 +120,10 @@ class ReactionEnergy(ShownAsText):
         yield from (("FAILED: ", f"{name}: {self.computed[name].error}") for name in self.failed)
         yield from (("note: ", note) for note in self.notes)
         yield from (("note: ", f"{name}: {said}") for name, one in self.computed.items() for said in one.remarks)
+        gases = self.thermochemistry
+        for said in dict.fromkeys(said for gas in gases.values() for said in gas.remarks):
+            names = [name for name, gas in gases.items() if said in gas.remarks]
+            yield "note: ", said if len(names) == len(gases) else f"{', '.join(names)}: {said}"
 
     @public
     def write(self, path: Path) -> None:
@@ -265,6 +269,11 @@ def _term(text, equation):
 
 def _species(label, given, of_molecule) -> Species:
     source = given.get(label, _source(label))
+    if is_pyscf_mole(source):
+        raise InputError(
+            f"species {shown(label)}: a PySCF Mole brings its own basis set, but the species of a reaction share one; "
+            "give its atoms as a list, and molecule_options={'basis': ...}."
+        )
     try:
         read = molecule(source, **of_molecule)
     except FileError as error:

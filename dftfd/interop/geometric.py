@@ -71,9 +71,15 @@ def minimise(
     except ImportError as error:
         raise MissingDependencyError("optimising geometries needs geomeTRIC: pip install 'dftfd[opt]'.") from error
 
+    failures: list[Exception] = []  # of `evaluate`
+
     class Engine(engine.Engine):
         def calc_new(self, coords, dirname):
-            energy, gradient = evaluate(coords.reshape(-1, 3))
+            try:
+                energy, gradient = evaluate(coords.reshape(-1, 3))
+            except Exception as error:
+                failures.append(error)
+                raise
             return {"energy": float(energy), "gradient": np.array(gradient).ravel()}
 
     options = dict(options or {})
@@ -102,9 +108,9 @@ def minimise(
             )
             converged = _runs_to_the_end(optimizer, errors.GeomOptNotConvergedError)
             frames = optimizer.progress
-    except DftfdError:
-        raise
-    except (errors.Error, RuntimeError) as error:
+    except Exception as error:  # geomeTRIC raises whatever it ends in
+        if isinstance(error, DftfdError) or error in failures:
+            raise
         raise InputError(f"geomeTRIC: {' '.join(str(error).split())}") from error
     return converged, np.array(frames.xyzs) / BOHR_IN_ANGSTROM, np.array(frames.qm_energies, dtype=float)
 
@@ -156,19 +162,28 @@ def _constraints(system, text):
     return objects, targets
 
 
+_ATOMS_OF = {"distance": 2, "angle": 3, "dihedral": 4}
+
+
 def _require_constraints(text):
-    """InputError for what geomeTRIC takes without a word: no constraint at all, text behind $, impossible values."""
+    """InputError for what geomeTRIC takes without a word: no constraint at all, text behind $, impossible values, two
+    values of one coordinate, radians."""
     lines = [words for line in text.split("\n") if (words := line.partition("#")[0].lower().split())]
     modes = [words for words in lines if words[0].startswith("$")]
     if wrong := next((words for words in modes if words not in (["$freeze"], ["$set"], ["$scan"])), None):
         raise InputError(f"constraints have the line {shown(' '.join(wrong))}; $freeze or $set alone expected in it.")
     if len(modes) == len(lines):
         raise InputError("constraints hold none; below '$freeze' or '$set' a line such as 'distance 1 2' is expected.")
-    mode = None
+    mode, seen = None, dict[tuple, tuple]()
     for kind, *words in lines:
         mode = kind if kind.startswith("$") else mode
         value = real(words[-1]) if mode == "$set" and words else None
-        limits = {"distance": (0.0, math.inf), "angle": (0.0, 180.0)}.get(kind, (-math.inf, math.inf))
+        atoms = tuple(words[: _ATOMS_OF.get(kind, 0)])
+        if atoms and seen.setdefault((kind, min(atoms, atoms[::-1])), (mode, value)) != (mode, value):
+            raise InputError(
+                f"constraints have {shown(' '.join([kind, *atoms]))} twice, with two values; leave one out."
+            )
+        limits = {"distance": (0.0, math.inf), "angle": (2 * math.pi, 180.0)}.get(kind, (-math.inf, math.inf))
         if mode == "$set" and kind != mode and (value is None or not limits[0] < value <= limits[1]):
             line = " ".join([kind, *words])
             raise InputError(f"$set {shown(line)}: a distance [angstrom] or an angle [degree] expected at its end.")

@@ -33,8 +33,8 @@ TOLERANCE, TIGHT = 1e-6, 1e-8
 FIELD = 4e-3
 """Field [hartree / (e bohr)] of differences, whose error is of its fourth power."""
 
-LARGEST_USUAL = 5.0
-"""Frequency [hartree] of soft X-rays, above which another unit is more likely."""
+LARGEST_USUAL = 1.0
+"""Frequency [hartree], 27 eV, above which another unit is more likely: visible light has 2 to 3 eV."""
 
 
 def _frequency(value):

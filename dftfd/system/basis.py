@@ -170,9 +170,16 @@ def _per_atom(spec, names, what):
     labels = {name.label for name in names}
     for key, value in spec.items():
         if isinstance(key, str) and key.lower() == "default":
+            if "default" in table:
+                raise InputError(f"the {what} dictionary has two entries 'default'; leave one out.")
             table["default"] = value
             continue
         parsed = parse_atom_name(key, f"{what} dictionary")
+        if str(key).strip().isdigit() and parsed.symbol not in {name.symbol for name in names}:
+            raise InputError(
+                f"the {what} dictionary has an entry for {shown(key)}, an atomic number ({parsed.symbol}) that no atom "
+                "has; single atoms are named by labels, 'H1'."
+            )
         if parsed.label not in labels and parsed.label.removeprefix("ghost-") != parsed.symbol:
             raise InputError(f"the {what} dictionary has an entry for {shown(key)}, but no atom carries this label.")
         if parsed.label in table:

@@ -3,6 +3,7 @@
 Isotopes: AME2020, M. Wang et al., Chinese Phys. C 45, 030003 (2021). doi:10.1088/1674-1137/abddaf
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from numbers import Integral
@@ -11,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from dftfd.elements import ATOMIC_NUMBERS
-from dftfd.errors import InputError, shown
+from dftfd.errors import InputError, InputWarning, shown
 from dftfd.libcint.mole import average_masses, common_masses
 from dftfd.runtime.arguments import Kind, number, whole
 
 AVERAGE = "average"
+_HEAVIEST = 1.6
+"""Ratio to the usual mass, above which a mass is another element's; muonium to 7H apart."""
 
 MASSES = {
     "H": {1: 1.007825032, 2: 2.014101778, 3: 3.016049281},
@@ -103,6 +106,13 @@ def _of_isotope(symbol, mass):
     if mass in known:
         return known[mass]
     if isinstance(mass, float):
+        usual = float(common_masses([ATOMIC_NUMBERS[symbol]])[0])
+        if not usual / _HEAVIEST < mass < usual * _HEAVIEST and not (symbol == "H" and mass < 7):
+            warnings.warn(
+                f"isotopes: {mass:g} u is no mass of {symbol} ({usual:.3f} u); atoms are numbered from 0.",
+                InputWarning,
+                stacklevel=3,
+            )
         return mass
     listed = f"known are {', '.join(map(str, known))}" if known else f"no isotope of {symbol} has a name here"
     raise InputError(f"isotope {mass} of {symbol}: {listed}; give its mass in u, such as {mass}.0.")

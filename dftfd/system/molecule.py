@@ -177,6 +177,14 @@ class Molecule(ShownAsText):
         if coordinates.shape != self.coordinates.shape:
             raise InputError(f"new coordinates have shape {coordinates.shape}, expected {self.coordinates.shape}.")
         check_positions(self.labels, self.ghost, coordinates, allow_close=True)
+        size, before = (np.linalg.norm(r - r.mean(axis=0)) for r in (coordinates, self.coordinates))
+        if abs(size - BOHR_IN_ANGSTROM * before) < 0.02 * before:  # no step of a scan or an optimisation is so long
+            warnings.warn(
+                f"the new coordinates are {size / before:.3f} times as far apart as the old ones, as bohr are in "
+                "angstrom: is that their unit? Bohr are expected.",
+                InputWarning,
+                stacklevel=3,
+            )
         return replace(self, coordinates=coordinates)
 
 
@@ -353,10 +361,12 @@ FARTHEST = 1e6
 _OF_PDB = {
     "CA": 0.7, "CD": 0.8, "CE": 0.62, "CM": 0.65, "NA": 0.8, "NB": 0.64, "ND": 0.6, "NE": np.inf, "PA": 0.63,
     "PB": 0.82, "HE": np.inf, "HG": 0.8, "HO": 0.6, "CF": 0.62, "CS": 0.6, "NI": 0.8, "NO": 0.6, "OS": 0.75, "PD": 0.87,
+    "CN": 0.7, "CO": 0.76, "CR": 0.75, "CU": 0.8, "HF": 0.55, "HS": 0.6, "NH": 0.7, "NP": 0.62, "OG": np.inf,
+    "SG": 0.72, "SM": 0.685,
 }  # fmt: skip
-"""Names of PDB files for atoms of C, N, P and H, alpha to eta and those of hemes and nucleotides, and in lower case
-types of force fields (GAFF); and what lies between bonds of those and the shortest of the element (CaO, NbN, PaO, OsO4,
-NiH), in its covalent distances; noble gases have no bonds.
+"""Names of PDB files for atoms of C, N, O, P, S and H, alpha to eta and those of hemes and nucleotides, and types of
+force fields (AMBER, CHARMM, OPLS; GAFF in lower case); and what lies between bonds of those and the shortest of the
+element (CaO, NbN, PaO, OsO4, NiH, CrN, CoN, SmO), in its covalent distances; noble gases have no bonds.
 """
 
 _OTHER_UNIT = {"angstrom": "bohr", "bohr": "angstrom"}

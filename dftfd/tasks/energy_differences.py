@@ -94,7 +94,8 @@ def interaction_energy(
     """Interaction energy of the fragments of a molecule, at its geometry.
 
     fragments: indices of the atoms of each fragment. Each atom, except ghosts, belongs to exactly one.
-    charges, spins: of the fragments, zero by default. Charges must add up to the molecule's.
+    charges, spins: of the fragments, zero by default. Charges must add up to the molecule's, and the spins must be able
+        to couple to its spin.
     counterpoise: computes the fragments in the basis of the whole molecule; False: in their own.   options: for
         run_scf.
 
@@ -116,6 +117,11 @@ def interaction_energy(
         raise InputError(
             f"{len(fragments)} fragments have charges {shown(charges)} and spins {shown(spins)}; one of each is "
             f"expected, charges adding up to {molecule.charge}."
+        )
+    if sum(map(abs, spins)) < abs(molecule.spin):
+        raise InputError(
+            f"the molecule has {abs(molecule.spin)} unpaired electrons, fragments with spins {shown(spins)} do not; "
+            "give spins= (--spins) of the fragments, such as 2 for O2."
         )
     parts = [
         fragment(molecule, atoms, charge, spin, counterpoise)
