@@ -9,12 +9,16 @@ from pyscf import gto
 import dftfd
 from dftfd import molecule
 from dftfd.benchmarks.energies import Computed
+from dftfd.benchmarks.gmtkn55 import read_gmtkn55
 from dftfd.benchmarks.reaction_energy import ReactionEnergy
+from dftfd.cli import main
+from dftfd.cli.nuclei import _atom_lists
 from dftfd.errors import InputError, InputWarning
 from dftfd.interop.geometric import minimise
 from dftfd.response.polarizability import FREQUENCY
 from dftfd.results.thermochemistry import thermochemistry
 from dftfd.system.basis import resolve_basis
+from dftfd.system.comment_line import said_in
 from dftfd.system.geometry import parse_geometry
 from dftfd.system.isotopes import masses
 from dftfd.system.molecule import refuse_names_of_pdb
@@ -65,6 +69,55 @@ def test_more_names_of_force_fields_are_no_metals(rows, meant):
 )
 def test_metals_in_one_case_are_read(rows):
     check_names(rows)
+
+
+@pytest.mark.parametrize(
+    ("title", "about"),
+    [
+        ('O2 3A" state', "spin"),
+        ("2A'", "spin"),
+        ("~3A\u2033", "spin"),
+        ("^3A_2", "spin"),
+        ("5T2g, high spin", "spin"),
+        ("2Eg", "spin"),
+        ("3Bu minimum", "spin"),
+        ("F 2P3/2", "spin"),
+        ("0 3 -150.1", "spin"),
+        ("1 2 -76.4", "charge"),
+    ],
+)
+def test_more_term_symbols_and_numbers_are_mentioned(title, about):
+    assert about in said_in(title, "a comment")["mentions"]
+
+
+@pytest.mark.parametrize(
+    "title", ["1A'", "3Au cluster", "dimer 2B", "5'-end", "0 1 -76.4", "S22 03a", '3" disc', "frame 1 2.5"]
+)
+def test_harmless_titles_mention_nothing(title):
+    assert not said_in(title, "a comment")["mentions"]
+
+
+@pytest.mark.parametrize("word", ["Gh", "ghost", "(Bq)"])
+def test_ghosts_behind_coordinates_are_no_atoms(word):
+    with pytest.raises(InputError, match="ghost atoms name their element"):
+        parse_geometry(f"2\n\nH 0 0 0\nHe 0 0 0.9 {word}\n")
+
+
+def test_ranges_of_fragments_go_up_and_one_step_has_one_end(capsys):
+    with pytest.raises(InputError, match="write 0-2"):
+        _atom_lists("2-0; 3")
+    assert main(["scan", "H 0 0 0; H 0 0 1", "--bond", "0", "1", "--from", "1", "--to", "2", "--steps", "1"]) == 2
+    assert "--steps 1 is the value --from alone" in capsys.readouterr().err
+
+
+def test_a_set_of_other_makers_contradicts_itself_in_no_silence(tmp_path):
+    """Charges in .CHRG beside others in the geometry, and bohr, which were read as angstrom."""
+    for name, comment in (("h2", "charge=2"), ("he", "in bohr"), ("h", "")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "struc.xyz").write_text(f"1\n{comment}\nHe 0 0 0\n")
+    (tmp_path / ".res").write_text("$tmer h2/$f h/$f x -1 1 $w 12.3\n$tmer he/$f h/$f x -1 1 $w 12.3\n")
+    reasons = [reason for _, reason in read_gmtkn55(tmp_path).left_out]
+    assert "says another charge or spin" in reasons[0] and "marked as in bohr" in reasons[1]
 
 
 def test_fragments_have_the_unpaired_electrons_of_the_whole():

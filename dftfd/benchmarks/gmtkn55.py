@@ -118,7 +118,10 @@ def _molecule(folder, label) -> Species:
         if not (place / "struc.xyz").is_file():
             return Species(label, "", reason=f"{place / 'struc.xyz'} is missing")
         geometry = parse_geometry(read_text(place / "struc.xyz"), str(place / "struc.xyz"))
-        return Species(label, atom_text(geometry), _whole(place / ".CHRG"), _whole(place / ".UHF"))
+        charge, spin = _whole(place / ".CHRG"), _whole(place / ".UHF")
+        if geometry.charge not in (None, charge) or geometry.spin not in (None, spin):
+            return Species(label, "", reason=f"{place}: struc.xyz says another charge or spin than .CHRG and .UHF")
+        return Species(label, atom_text(geometry), charge, spin)
     except DftfdError as error:
         return Species(label, "", reason=str(error))
 

@@ -335,7 +335,9 @@ def _entry(where, entry, known) -> dict[str, Any]:
 
 
 def atom_text(geometry) -> str:
-    """The atoms of a Geometry, as `dftfd.molecule` reads them."""
+    """The atoms of a Geometry, as `dftfd.molecule` reads them; InputError for one that is marked as in bohr."""
+    if geometry.unit == "bohr":
+        raise InputError("the geometry is marked as in bohr; molecules of sets are in angstrom.")
     return text_of_atoms((name.label for name in geometry.names), geometry.coordinates)
 
 

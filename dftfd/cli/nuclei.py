@@ -260,6 +260,8 @@ def scan(
         raise InputError(
             "a scan needs one of --bond, --angle, --dihedral, and --from, --to; as in --bond 0 1 --from 1 --to 2."
         )
+    if steps == 1 and first != last:
+        raise InputError("--steps 1 is the value --from alone; give the number of values, both ends included.")
     refuse_existing(output, overwrite, *FORMATS, exactly=True)
     system = molecule(file, **of_molecule)
     with progress_of(system) as progress:
@@ -326,6 +328,8 @@ def _atom_lists(text):
             first, _, last = word.partition("-")
             if not first.isdecimal() or (last or "0").isdecimal() is False or len(word) > 20:
                 raise InputError(f"--fragments: {word!r} is not an atom or range of atoms; '0-2; 3 4 5' expected.")
+            if int(last or first) < int(first):
+                raise InputError(f"--fragments: {word!r} goes down; write {last}-{first}.")
             atoms += range(int(first), min(int(last or first), int(first) + MAX_ATOMS) + 1)
         lists.append(atoms)
     return lists

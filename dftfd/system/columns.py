@@ -20,6 +20,7 @@ _PERIODIC = re.compile(
 )
 _NOT_PERIODIC = re.compile(r"""pbc\s*=\s*["']?\s*F\s+F\s+F""", re.I)
 _PROPERTIES = re.compile(r"properties\s*=\s*(\S+)", re.I)
+_GHOST = re.compile(r"[(\[]?(?:gh|ghost|bq|dummy|ghost=(?:true|t|1))[)\]]?", re.I)
 _COLUMNS = {"charge": re.compile(r"charges?$|^q$", re.I), "spin": re.compile(r"magmoms?$|spins?$|^moments?$", re.I)}
 
 
@@ -81,6 +82,11 @@ def check_further_columns(comment: str, rows: list[list[str]], source: str) -> N
     """
     from dftfd.libcint.mole import average_masses  # PySCF, which help and lists do not wait for
 
+    if ghost := next((word for row in rows for word in row[4:] if _GHOST.fullmatch(word)), None):
+        raise InputError(
+            f"{source}: {shown(ghost)} stands behind coordinates; ghost atoms name their element: 'ghost-O', 'X-O' or "
+            "'Bq-O'."
+        )
     widths = [sum(1 for word in row[1:] if any(map(str.isdigit, word))) for row in rows]
     if widths and min(widths) < max(widths):
         k = widths.index(max(widths))
