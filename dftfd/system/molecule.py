@@ -368,6 +368,8 @@ _OF_PDB = {
 force fields (AMBER, CHARMM, OPLS; GAFF in lower case); and what lies between bonds of those and the shortest of the
 element (CaO, NbN, PaO, OsO4, NiH, CrN, CoN, SmO), in its covalent distances; noble gases have no bonds.
 """
+_OF_DIMERS = {"CR": 0.58}
+"""The same between two atoms of the element, where that is shorter (Cr2)."""
 
 _OTHER_UNIT = {"angstrom": "bohr", "bohr": "angstrom"}
 _NOBLE = (2, 10, 18, 36, 54, 86)
@@ -399,7 +401,8 @@ def refuse_names_of_pdb(names, coordinates) -> None:
 
     As near: below 1.25 covalent distances of the first letter's element. HeH+ and NeH+ have bonds, too.
     """
-    limit = lambda name: 0 if name.ghost else _OF_PDB.get(_of_one_case(name.written.rstrip("0123456789")), 0)
+    word = lambda name: _of_one_case(name.written.rstrip("0123456789"))
+    limit = lambda name: 0 if name.ghost else _OF_PDB.get(word(name), 0)
     suspects = [k for k, name in enumerate(names) if limit(name)]
     real = [k for k, name in enumerate(names) if not name.ghost]
     if not suspects or len(real) < 2:
@@ -411,7 +414,8 @@ def refuse_names_of_pdb(names, coordinates) -> None:
         d, partner = distances[real.index(k)], real[neighbours[real.index(k)]]
         symbol = names[k].symbol
         is_bond = names[partner].symbol == "H" if symbol in ("He", "Ne") else False
-        is_bond |= d > limit(names[k]) * (radius(symbol) + radius(names[partner].symbol))
+        shortest = _OF_DIMERS.get(word(names[k])) if names[partner].symbol == symbol else None
+        is_bond |= d > (shortest or limit(names[k])) * (radius(symbol) + radius(names[partner].symbol))
         origin = "force fields" if names[k].written.islower() else "PDB files"
         if not is_bond and d < 1.25 * (radius(other(k)) + radius(other(partner))):
             raise InputError(
