@@ -211,7 +211,8 @@ def _strain(numbers, values, chosen) -> tuple[float, int, np.ndarray]:
     R = 1.03 * BOHR_IN_ANGSTROM * covalent_radii(numbers)
     lengths = R[:, None] + R[near]
     fewest, most = np.array([_VALENCES.get(z, (0, 8)) for z in numbers]).T
-    fewest = np.minimum(fewest, 1) if len(Z) == 2 else fewest  # radicals
+    if len(Z) == 2:  # radicals, and the short bonds of ions
+        fewest, most = np.minimum(fewest, 1), np.maximum(most, 8 if fewest.min() == 0 else 0)
     found = []
     for unit in (1.0, BOHR_IN_ANGSTROM):
         n_bonds = np.exp((lengths - unit * distances) / 0.3).sum(axis=1) + 1e-9
