@@ -16,7 +16,7 @@ from dftfd.errors import FileError, InputError, UnsupportedError
 from dftfd.functionals.definition import from_definition
 from dftfd.functionals.hybrids import orbitals_alone
 from dftfd.libcint.mole import to_pyscf
-from dftfd.libcint.pair_correlation import core_orbitals, second_order_energies
+from dftfd.libcint.two_electron import core_orbitals, second_order_energies
 from dftfd.results.result_file import load_result
 
 slow = pytest.mark.slow

@@ -25,7 +25,7 @@ from dftfd.libcint.guesses import (
     projected_density,
 )
 from dftfd.libcint.mole import ao_slices, minao_guess
-from dftfd.libcint.pair_correlation import core_orbitals, second_order_energies
+from dftfd.libcint.two_electron import core_orbitals, second_order_energies
 from dftfd.model.calculation import Calculation, Ingredients, cheaper_ingredients
 from dftfd.model.input_warnings import (
     may_have_several_states,
