@@ -15,7 +15,7 @@ import pytest
 
 import dftfd
 from dftfd.batch.entries import read_entries
-from dftfd.benchmarks.diet import read_diet
+from dftfd.benchmarks.gmtkn55 import read_diet
 from dftfd.benchmarks.gscdb import read_gscdb, read_totals
 from dftfd.benchmarks.reactions import read_document
 from dftfd.benchmarks.totals import _document

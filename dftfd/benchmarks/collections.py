@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dftfd.benchmarks.diet import is_diet, read_diet
-from dftfd.benchmarks.gmtkn55 import is_gmtkn55, read_gmtkn55
+from dftfd.benchmarks.gmtkn55 import is_diet, is_gmtkn55, read_diet, read_gmtkn55
 from dftfd.benchmarks.gscdb import is_gscdb, read_gscdb
 from dftfd.benchmarks.quest import is_quest, read_quest
 from dftfd.benchmarks.reactions import BenchmarkSet, Reaction, Species, Subset, checked, read_document
