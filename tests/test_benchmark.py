@@ -13,14 +13,13 @@ import pytest
 import dftfd
 from dftfd.benchmarks import compare_totals, plan_benchmark, read_set, shipped_sets
 from dftfd.benchmarks import energies as running
-from dftfd.benchmarks.gscdb import read_totals
+from dftfd.benchmarks.gscdb import read_table, read_totals
 from dftfd.benchmarks.reactions import document_of, read_document
 from dftfd.benchmarks.verdict import interval, statistics_of, wtmad1, wtmad2
 from dftfd.cli import main
 from dftfd.cli.verdicts import functionals_of
 from dftfd.errors import FileError, FunctionalError, InputError, UnsupportedError
 from dftfd.libcint.mole import HARTREE_IN_KCAL
-from dftfd.runtime.spreadsheet import read_table
 
 SETTINGS = {"basis": "sto-3g", "density_fit": False}
 H2, H4 = "H 0 0 0; H 0 0 0.74;", "H 0 0 0; H 0 0 0.74; H 0 3 0; H 0 3 0.74;"

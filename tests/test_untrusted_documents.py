@@ -16,7 +16,7 @@ import pytest
 import dftfd
 from dftfd.batch.entries import read_entries
 from dftfd.benchmarks.gmtkn55 import read_diet
-from dftfd.benchmarks.gscdb import read_gscdb, read_totals
+from dftfd.benchmarks.gscdb import read_gscdb, read_table, read_totals
 from dftfd.benchmarks.reactions import read_document
 from dftfd.benchmarks.totals import _document
 from dftfd.errors import DftfdError, InputError
@@ -24,7 +24,6 @@ from dftfd.functionals.named_files import load_functional, save_functional
 from dftfd.results.qcschema import read_input
 from dftfd.runtime.documents import read_tree, require_types, write_tree
 from dftfd.runtime.json_reader import parse_json
-from dftfd.runtime.spreadsheet import read_table
 from dftfd.tasks.scanning import load_scan
 from dftfd.translate.c_text import substituted
 from dftfd.verify.passport import read_passport
