@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dftfd.batch import Outcome, run_batch
-from dftfd.batch.cluster import require_client
+from dftfd.batch.processes import require_client
 from dftfd.benchmarks.reactions import BenchmarkSet
 from dftfd.errors import DftfdError, InputError, NotConvergedError, NumericalError, ResourceError, shown
 from dftfd.functionals.registry import get_functional

@@ -365,7 +365,7 @@ def discover(
 
     Formulas are proposed, fitted to reaction energies on fixed densities, and their exact conditions proved or refuted.
     """
-    from dftfd.batch.cluster import cluster_client
+    from dftfd.batch.processes import cluster_client
     from dftfd.discovery.running import discover as search
 
     with cluster_client(scheduler) as client:

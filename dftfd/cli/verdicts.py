@@ -100,7 +100,7 @@ def benchmark(
 
 def _computed(name, functionals, scheduler, quiet, options) -> Any:
     """The Verdict of a set, or the Agreement of total energies, with a line for each molecule as it is done."""
-    from dftfd.batch.cluster import cluster_client
+    from dftfd.batch.processes import cluster_client
     from dftfd.benchmarks import benchmark as run_benchmark
     from dftfd.benchmarks import compare_totals
     from dftfd.cli.live import BatchDisplay
@@ -205,7 +205,7 @@ def reaction(
 
     With --optimize, geometries are optimised first. With --thermo, Gibbs energies are computed too.
     """
-    from dftfd.batch.cluster import cluster_client
+    from dftfd.batch.processes import cluster_client
     from dftfd.benchmarks.reaction_energy import ENDINGS
     from dftfd.benchmarks.reaction_energy import reaction as compute
     from dftfd.cli.live import BatchDisplay

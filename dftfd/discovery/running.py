@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.batch.cluster import require_client
+from dftfd.batch.processes import require_client
 from dftfd.discovery.candidate_fits import VARIABLES, Demands, Problem, finite
 from dftfd.discovery.expressions import INGREDIENTS
 from dftfd.discovery.forms import OF_CORRELATION, OF_EXCHANGE, Form, equations, file_text

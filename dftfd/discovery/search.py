@@ -18,9 +18,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from dftfd.batch.cluster import on_cluster
 from dftfd.batch.entries import failure
-from dftfd.batch.processes import in_processes
+from dftfd.batch.processes import in_processes, on_cluster
 from dftfd.discovery.candidate_fits import Cut, Demands, Fitter, Problem, Sampled, cut_of, finite, newest, proof_of
 from dftfd.discovery.forms import Candidate, Form
 from dftfd.discovery.points import TrainingPoints

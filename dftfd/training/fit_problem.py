@@ -15,9 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from dftfd.batch.cluster import on_cluster
 from dftfd.batch.entries import failure
-from dftfd.batch.processes import in_processes
+from dftfd.batch.processes import in_processes, on_cluster
 from dftfd.errors import FileError, InputError, NotConvergedError, NumericalError, ResourceError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.definition import made_again, portable

@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dftfd.batch.cluster import require_client
+from dftfd.batch.processes import require_client
 from dftfd.benchmarks import read_set
 from dftfd.benchmarks.reactions import BenchmarkSet, checked, require_reactions
 from dftfd.errors import CheckpointError, InputError, InputWarning, NumericalError
