@@ -26,9 +26,9 @@ from dftfd.errors import (
 from dftfd.functionals import supports
 from dftfd.functionals.definition import Portable, made_again
 from dftfd.functionals.registry import get_functional
-from dftfd.results.notes import DOUBT
 from dftfd.results.qcschema import atomic_result
 from dftfd.results.result import SCFResult
+from dftfd.results.summary import DOUBT
 from dftfd.runtime.documents import refusing_damage
 from dftfd.runtime.progress import as_progress
 from dftfd.scf.orbitals import occupied_orbitals

@@ -34,10 +34,9 @@ from dftfd.response.excitations import SPINS, Excitations, excitations_of
 from dftfd.response.hessian import METHODS, POINTS, STEP, second_derivatives
 from dftfd.response.polarizability import FREQUENCY, hyperpolarizabilities, polarizabilities
 from dftfd.results.html_report import html_report, notebook_summary
-from dftfd.results.notes import notes_of
 from dftfd.results.output import write_result
 from dftfd.results.qcschema import atomic_result
-from dftfd.results.summary import in_one_line, result_summary, title
+from dftfd.results.summary import in_one_line, notes_of, result_summary, title
 from dftfd.results.tree import Settings, save_result
 from dftfd.results.vibrations import Vibrations, vibrations_of
 from dftfd.runtime.arguments import choice, public, whole

@@ -39,8 +39,8 @@ from dftfd.model.option_values import occupations_for, require_settings_of_jax
 from dftfd.model.options import Options, taking
 from dftfd.model.solved_calculation import Solved
 from dftfd.results.checkpoint import as_checkpoint, result_of_checkpoint, resume
-from dftfd.results.notes import DOUBT, notes_before
 from dftfd.results.result import SCFResult
+from dftfd.results.summary import DOUBT, notes_before
 from dftfd.results.tree import Settings
 from dftfd.runtime.arguments import array
 from dftfd.runtime.memory import memory_budget, process_memory
