@@ -21,7 +21,7 @@ from dftfd.verify import check as potentials
 from dftfd.verify import point_comparison as pointwise
 from dftfd.verify import sampling
 from dftfd.verify.check import pointwise_rows, reference_densities
-from dftfd.verify.counterpart import counterpart
+from dftfd.verify.point_comparison import counterpart
 from dftfd.verify.reports import Decision, Report, Row
 from tests.verification import regression, tables
 

@@ -31,8 +31,8 @@ from dftfd.translate.in_symbols import TermInSymbols, in_symbols
 from dftfd.translate.on_c import OnC, Piece, number_text, statements_of
 from dftfd.translate.programs import Parameter, SpinPrograms, changeable_parameters
 from dftfd.verify.conditions import Parts
-from dftfd.verify.counterpart import counterpart
 from dftfd.verify.passport import atom_tables
+from dftfd.verify.point_comparison import counterpart
 from dftfd.xc.channels import FAMILIES, VARIABLES
 
 MOST = 2

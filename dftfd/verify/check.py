@@ -29,13 +29,13 @@ from dftfd.system.molecule import molecule
 from dftfd.tasks.run import run_scf
 from dftfd.verify import point_comparison as pointwise
 from dftfd.verify import sampling
-from dftfd.verify.counterpart import counterpart
 from dftfd.verify.extended import DIGITS, ExtendedEnergy, mpmath
 from dftfd.verify.own_points import left_out, rows_of_file
 from dftfd.verify.point_comparison import (
     LIBXC_THRESHOLD,
     component,
     components,
+    counterpart,
     families,
     lowered_derivatives,
     scaled_error,

@@ -19,7 +19,7 @@ from dftfd.interop.libxc import MAX_ORDER
 from dftfd.runtime.written_numbers import as_real
 from dftfd.system.geometry import read_text
 from dftfd.verify import point_comparison as pointwise
-from dftfd.verify.counterpart import counterpart
+from dftfd.verify.point_comparison import counterpart
 from dftfd.verify.reports import Row
 from dftfd.xc.channels import FAMILIES, VARIABLES, family_of, named_components
 from dftfd.xc.pointwise import pointwise_kernel

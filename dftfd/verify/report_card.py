@@ -15,9 +15,9 @@ from dftfd.runtime.arguments import public
 from dftfd.runtime.files import picture
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.verify.conditions import CONDITIONS, HELIUM_Z, Condition, Parts
-from dftfd.verify.counterpart import counterpart
 from dftfd.verify.guest_conditions import guest_conditions
 from dftfd.verify.model_systems import C_F, C_X, OneOrbital, energy, gas
+from dftfd.verify.point_comparison import counterpart
 from dftfd.xc.pointwise import pointwise_kernel
 
 _MARKS = {True: "pass", False: "FAIL"}

@@ -26,7 +26,7 @@ from dftfd.functionals.registry import get_functional
 from dftfd.interop import libxc
 from dftfd.translate.c_files import Exported, c_files
 from dftfd.translate.programs import identifier
-from dftfd.verify.counterpart import counterpart
+from dftfd.verify.point_comparison import counterpart
 from dftfd.verify.sampling import sample
 from dftfd.xc.channels import FAMILIES, MEMBERS, named_components
 

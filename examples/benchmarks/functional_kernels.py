@@ -23,7 +23,7 @@ import dftfd
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.registry import list_functionals
 from dftfd.interop import libxc
-from dftfd.verify.counterpart import counterpart
+from dftfd.verify.point_comparison import counterpart
 from dftfd.verify.sampling import sample
 from dftfd.xc.pointwise import pointwise_kernel
 

@@ -18,9 +18,9 @@ from dftfd.autofd.scalar.on_mpmath import mpmath
 from dftfd.errors import DftfdError, UnsupportedError
 from dftfd.functionals.registry import get_functional
 from dftfd.interop import libxc
-from dftfd.verify.counterpart import counterpart
 from dftfd.verify.extended import ExtendedEnergy
 from dftfd.verify.passport import POINTS, Passport, passport, spherical_density
+from dftfd.verify.point_comparison import counterpart
 from tests.verification.regression import distinct_names
 
 DATA = Path(__file__).parents[2] / "data" / "passports" / "passports.json"
