@@ -7,7 +7,7 @@ from html import unescape
 import pytest
 
 import dftfd
-from dftfd.cli import commands, electrons, main, nuclei
+from dftfd.cli import chemistry, commands, main
 from dftfd.errors import InputError
 from dftfd.results import html_report, vibrations
 from dftfd.results.document import Document, Said, numbers, read_document
@@ -44,7 +44,7 @@ def said(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(html_report, "result_scene", lambda *given: {"fields": {}})
     for module in (html_report, vibrations):
         monkeypatch.setattr(module, "drawn", lambda *given: "<figure></figure>")
-    for module in (commands, nuclei, electrons):
+    for module in (commands, chemistry):
         monkeypatch.setattr(module, "progress_of", lambda *given: Progress())
 
     def run(*words):

@@ -145,7 +145,7 @@ def test_signature_and_help_are_those_of_the_fields():
     for name, option in OPTIONS.items():
         assert f"\n{name}: " in text and option.meaning.split()[0] in text
     for command in ("gradient", "optimize"):
-        text = inspect.signature(__import__("dftfd.cli.nuclei", fromlist=[command]).__dict__[command]).parameters
+        text = inspect.signature(__import__("dftfd.cli.chemistry", fromlist=[command]).__dict__[command]).parameters
         assert set(names(ENERGY, STATE, START, SEARCH)) - {"allow_unconverged", "external_potential"} <= set(text)
 
 

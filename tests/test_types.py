@@ -148,7 +148,7 @@ def test_the_package_is_imported_without_its_extras():
     code = (
         "import sys\n"
         f"sys.modules.update(dict.fromkeys({EXTRAS.split()!r}))\n"
-        "import dftfd, dftfd.cli.commands, dftfd.cli.nuclei, dftfd.cli.electrons\n"
+        "import dftfd, dftfd.cli.commands, dftfd.cli.chemistry\n"
         f"[getattr(dftfd, name) for name in dftfd._PUBLIC if name not in {NEED_MPMATH!r}]\n"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -25,7 +25,7 @@ import time
 from typer import Abort
 from typer.main import get_command
 
-from dftfd.cli import electrons, formulas, installation, nuclei, verdicts  # noqa: F401  each registers its commands
+from dftfd.cli import chemistry, formulas, installation, verdicts  # noqa: F401  each registers its commands
 from dftfd.cli.commands import app
 from dftfd.cli.terminal import complain, computed, say, unprinted
 from dftfd.errors import DftfdError, FileError, InputError, ResourceError

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from dftfd.cli.chemistry import File
 from dftfd.cli.commands import (
     CHECK_FAILED,
     JsonOut,
@@ -22,7 +23,6 @@ from dftfd.cli.commands import (
     refuse,
     refuse_existing,
 )
-from dftfd.cli.nuclei import File
 from dftfd.cli.option_types import functional_named, offered, pairs, whole_numbers, words_of
 from dftfd.cli.terminal import computed, say, warn
 from dftfd.cli.verdicts import functionals_of, print_report

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dftfd.cli.chemistry import Gas
 from dftfd.cli.commands import (
     CHECK_FAILED,
     JsonOut,
@@ -20,7 +21,6 @@ from dftfd.cli.commands import (
     refuse,
     refuse_existing,
 )
-from dftfd.cli.nuclei import Gas
 from dftfd.cli.option_types import OFFERED, functional_named, pairs, words_of
 from dftfd.cli.terminal import say
 from dftfd.errors import InputError, NotConvergedError
