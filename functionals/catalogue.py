@@ -24,6 +24,7 @@ from dftfd.functionals.parameters import in_tuples
 from dftfd.functionals.registry import Source, add_source
 from dftfd.functionals.vv10 import rvv10, vv10
 from dftfd.runtime.json_reader import shipped_json
+from dftfd.runtime.libxc_folder import maple_folder
 
 PREFIX = "libxc:"
 DOI = "10.1016/j.softx.2017.11.002"
@@ -66,7 +67,7 @@ def source_names() -> list[str]:
 def served_names() -> list[str]:
     """The names that can be asked for here, without prefix: none without jax-xc and without libxc's source."""
     found = names() if jax_xc_formula.is_installed() else []
-    return sorted({*found, *(source_names() if libxc_tree.folder() is not None else [])})
+    return sorted({*found, *(source_names() if maple_folder() is not None else [])})
 
 
 @functools.cache
@@ -90,7 +91,7 @@ def find(name: str) -> Functional | None:
     """
     if name in verdicts()["verified"] and jax_xc_formula.is_installed():
         return build(name)
-    if name in source_verdicts()["verified"] and libxc_tree.folder() is not None:
+    if name in source_verdicts()["verified"] and maple_folder() is not None:
         return build_from_source(name)
     by_jax_xc, by_source = (name in found["verified"] for found in (verdicts(), source_verdicts()))
     if by_jax_xc:
@@ -98,7 +99,7 @@ def find(name: str) -> Functional | None:
     reasons = [found["refused"].get(name) for found in (verdicts(), source_verdicts())]
     if by_source:
         raise UnsupportedError(f"libxc's {name!r} needs {libxc_tree.WHERE}; jax-xc does not serve it: {reasons[0]}.")
-    reason = next(filter(None, reasons if libxc_tree.folder() is None else reasons[::-1]), None)
+    reason = next(filter(None, reasons if maple_folder() is None else reasons[::-1]), None)
     if reason is None:
         return None
     raise UnsupportedError(f"libxc's {name!r} is not served: {reason}.")
@@ -107,7 +108,7 @@ def find(name: str) -> Functional | None:
 def find_term(name: str) -> EnergyTerm | None:
     """The term of this name, of which functionals are sums, whether it is served alone or not."""
     makers: list[tuple[dict, Callable[[str], Functional]]] = [(table(), build)] if jax_xc_formula.is_installed() else []
-    makers += [(source_table(), build_from_source)] if libxc_tree.folder() is not None else []
+    makers += [(source_table(), build_from_source)] if maple_folder() is not None else []
     if not makers and name in table():
         jax_xc_formula.require_installed()
     found = (term for known, make in makers if name in known for _, term in make(name).terms)
@@ -122,7 +123,7 @@ def build(name: str) -> Functional:
 
 def build_from_source(name: str) -> Functional:
     """The functional of any name in the table of libxc's own formulas, of the tree that is named now."""
-    return _built_from_source(name, libxc_tree.folder())
+    return _built_from_source(name, maple_folder())
 
 
 @functools.lru_cache(1024)

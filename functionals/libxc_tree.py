@@ -6,7 +6,6 @@ The tree is the user's (https://libxc.gitlab.io, MPL-2.0), version 7.0.0: folder
 import functools
 import hashlib
 from dataclasses import replace
-from pathlib import Path
 
 from dftfd.errors import FileError
 from dftfd.functionals.maple_kernel import MapleKernel, read_kernel
@@ -16,14 +15,9 @@ VERSION = "7.0.0"
 WHERE = f"the source tree of libxc {VERSION} (https://libxc.gitlab.io), named by {VARIABLE} or --libxc-source"
 
 
-def folder() -> Path | None:
-    """The tree's folder maple; None if no tree is named. FileError for a path that is no tree of libxc."""
-    return maple_folder()
-
-
 def kernel(file: str, reads) -> MapleKernel:
     """The formula of a file such as "gga_exc/gga_x_pbe".   reads: what it looks at, see `MapleKernel.with_reads`."""
-    found = folder()
+    found = maple_folder()
     if found is None:
         raise FileError(f"libxc's formulas need {WHERE}.")
     return replace(_read(found, file), reads=tuple(reads))

@@ -34,6 +34,7 @@ from dftfd.runtime.arguments import public
 from dftfd.runtime.documents import refusing_damage
 from dftfd.runtime.files import read_bytes, write_text
 from dftfd.runtime.json_reader import parse_json
+from dftfd.runtime.libxc_folder import maple_folder
 
 FORM, MAX_BYTES = 1, 2**24
 
@@ -108,7 +109,7 @@ def functional_of_formula(path: Path | str) -> Functional:
     whose common definitions it may use if there is one.
     Raises FileError for files that cannot be read, FunctionalError for text that is no formula, with what is wrong.
     """
-    folder = libxc_tree.folder()
+    folder = maple_folder()
     kernel = read_kernel(path, () if folder is None else (folder,), own_parameters=True)
     parameters = kernel.parameters
     try:

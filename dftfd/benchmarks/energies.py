@@ -212,7 +212,6 @@ def _excess(outcome: Outcome) -> float:
 
 
 def _better(old: Outcome, said: tuple, new: Outcome, words: str) -> tuple[Outcome, tuple]:
-    """The outcome to keep, and what is said of it."""
     if new.error is not None or new.energy is None:
         return old, said
     if _failed(old):

@@ -26,7 +26,6 @@ canvas { border: 1px solid #ddd; cursor: grab; }
 
 
 def page_of(verdict) -> str:
-    """The page of a Verdict."""
     shown: dict[str, dict] = {}
     parts = [
         *_head(verdict),

@@ -232,7 +232,6 @@ def _gas(name, one, conditions) -> Thermochemistry:
 
 
 def _set_of(equation, given, of_molecule) -> BenchmarkSet:
-    """The reaction and its species as a set of one."""
     total: dict[str, float] = {}
     for sign, side in zip((-1, 1), _sides(equation), strict=True):
         for label, coefficient in side:

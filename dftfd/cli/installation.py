@@ -480,7 +480,6 @@ def completion(shell: Annotated[str, typer.Argument(help=f"One of {', '.join(SHE
 
 
 def script(shell: str) -> str:
-    """The script for a shell."""
     group = typer.main.get_command(app)
     commands = getattr(group, "commands", {})
     own = [name for name in known_functionals() if ":" not in name]

@@ -195,7 +195,6 @@ class Shells(NamedTuple):
 
 
 def shells_of(basis) -> list[Shells]:
-    """All shells of a GaussianBasis."""
     kinds: dict[tuple, list] = {}
     for shell in range(basis.n_shells):
         exponents, coefficients = basis.primitives(shell)

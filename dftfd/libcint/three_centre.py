@@ -54,7 +54,6 @@ class ThreeCentre:
 
     @cached_property
     def functions(self) -> GaussianBasis:
-        """The auxiliary functions, as a basis."""
         return gaussian_basis(self._auxmol)
 
     # ------------------------------------------------------------------------------------------- contracted as formed

@@ -81,7 +81,6 @@ def summary_table(result) -> str:
 
 
 def notebook_summary(result) -> str:
-    """What a notebook shows of a result."""
     head = "<br>".join([f"<b>{escape(title(result))}</b>", *map(escape, (outcome(result), *result.notes))])
     return f"<div>{head}{summary_table(result)}</div>"
 

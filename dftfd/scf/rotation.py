@@ -38,7 +38,6 @@ class Rotations:
 
     @classmethod
     def of(cls, problem: Problem, state: State) -> "Rotations":
-        """The variables at a state."""
         n = state.mo_occ[None] if problem.shared_orbitals else state.mo_occ[:, None]
         differs = (n[:, :, :, None] != n[:, :, None, :]).any(axis=1)
         total = n.sum(axis=1)

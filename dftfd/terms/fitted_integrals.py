@@ -165,7 +165,6 @@ class DensityFittedCoulombExchange(CoulombExchange):
 
     @cached_property
     def _few_functions(self) -> tuple[dict, int]:
-        """A few fitting functions, and their number."""
         few = two_electron.few_fitting_functions(self.molecule)
         return few, two_electron.fitting_tensor_size(self.molecule, few)[0]
 

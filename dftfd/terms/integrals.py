@@ -51,7 +51,6 @@ class OneElectron:
 
 
 def one_electron(molecule: Molecule) -> OneElectron:
-    """The one-electron matrices of a molecule."""
     integrals = bridge.one_electron_integrals(molecule)
     return OneElectron(
         S=integrals["overlap"],
@@ -175,7 +174,6 @@ class ExactCoulombExchange(CoulombExchange):
 
     @cached_property
     def in_core(self) -> bool:
-        """Whether the integrals are kept."""
         return self._kept_bytes <= min(self._in_core_limit, available_memory() // 2)
 
     def coulomb_of_each(self, P):

@@ -141,7 +141,6 @@ class PairTensor:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all pairs are kept."""
         return not len(self._anew)
 
     def roughly(self) -> "PairTensor":

@@ -53,7 +53,6 @@ class OrbitalsOnGrid:
 
     @property
     def order(self) -> int:
-        """Order of the derivatives of the orbitals."""
         return {component_count(n): n for n in range(3)}[self.ao.shape[0]]
 
 

@@ -167,6 +167,5 @@ def _natural_size(n, n_spin, derivative):
 
 
 def _variables(n_spin) -> list[np.ndarray]:
-    """The variables of each point, as in VARIABLES."""
     columns = [np.reshape(values, (2, -1)) for values in POINTS[n_spin]]
     return [np.array(list(itertools.chain(*(c[p] for c in columns)))) for p in range(2)]

@@ -229,7 +229,6 @@ class OnC:
         return piece if piece.atom else self._variable(piece)
 
     def _variable(self, piece) -> Piece:
-        """A variable with this value."""
         statements = self.before if piece.uniform else self.inside
         name = f"{'u' if piece.uniform else 't'}{len(statements)}"
         statements.append(f"const {self.types[piece.truth or piece.whole]}{name} = {piece.text};")

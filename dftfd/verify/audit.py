@@ -167,7 +167,6 @@ _NAME = Kind("a name of libxc", lambda target: str(target).lower())
 
 
 def _with_guests(target, libxc) -> Functional | None:
-    """The functional with guests that is asked for."""
     if libxc or not isinstance(target, str | Functional):
         return None
     functional = get_functional(target)

@@ -350,7 +350,6 @@ def polarizability(ask: Session, s: Setting) -> Comparison:
 
 
 def dipole_derivatives(ask: Session, s: Setting) -> Comparison:
-    """Derivatives of the dipole by the positions."""
     given, moment = ask("dipole_derivatives", s), lambda x: ask("dipole", s.but(positions=x))
     return compared(ask, given, moment, s.positions, STEP, "e", atoms=s.symbols)
 

@@ -118,7 +118,6 @@ class Parts:
 
 
 def _is_kind(term: EnergyTerm, *kinds: str) -> bool:
-    """Whether a term is of one of these kinds."""
     return term.kind in kinds
 
 

@@ -117,7 +117,6 @@ class Dual:
         return total._met() if len(g) < len(self.g) + len(other.g) else total
 
     def times(self, x: Interval) -> "Dual":
-        """Times a number."""
         return Dual(self.r * x, self.c * x, {k: g * x for k, g in self.g.items()}, self.boxes)
 
     def scaled(self, number: float) -> "Dual":

@@ -169,7 +169,6 @@ class Factored(Polynomials):
         return ScalarProgram(tuple(self.nodes), results, self.n_inputs)
 
     def _truth_of(self, clauses) -> int:
-        """The node of clauses."""
         literal = lambda predicate, truth: predicate.node if truth else self.intern("not", (predicate.node,))
         zero = self.intern("const", (), Fraction(0))
         ends = {True: self.intern("ge0", (zero,)), False: self.intern("gt0", (zero,))}

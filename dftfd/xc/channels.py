@@ -120,7 +120,6 @@ SIGMA_PAIRS = {1: ((0, 0),), 2: ((0, 0), (0, 1), (1, 1))}
 
 
 def family_of(position: int, n_spin: int) -> str:
-    """The family of a variable."""
     return VARIABLES[n_spin][position].split("_")[0]
 
 

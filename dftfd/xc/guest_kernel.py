@@ -197,7 +197,6 @@ def _joined(parts, n):
 
 
 def code_of(term: GuestTerm) -> "GuestCode":
-    """The code of a term, which keeps it."""
     known = vars(term)
     if "_code" not in known:
         known["_code"] = GuestCode(term)

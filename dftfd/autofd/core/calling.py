@@ -91,7 +91,6 @@ class Question:
         return next(((value,) for state, value in self._known if state == self._state), ())
 
     def answered(self, value):
-        """The answer, kept."""
         self._known.append((self._state, value))
         return value
 

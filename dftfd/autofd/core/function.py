@@ -354,7 +354,6 @@ class Zeros(HasKey):
 
 
 def constant_code(value, *args):
-    """Code of the constant function that carries its value."""
     return value
 
 

@@ -113,5 +113,4 @@ def is_argument(x) -> bool:
 
 
 def whole_tangents(tangents) -> list:
-    """Tangents as arrays."""
     return [ad.instantiate_zeros(t) for t in tangents]

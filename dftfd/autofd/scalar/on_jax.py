@@ -129,7 +129,6 @@ def _summands(program, output) -> list[tuple[float, int]]:
 
 
 def _loop(program, inputs, absent, numbers):
-    """All of the program in one loop."""
     code = lambda values, numbers: evaluate(program, _InLoop(), [*values, *absent, *numbers])
     return in_one_loop(code, inputs, numbers, len(program.outputs))
 

@@ -103,7 +103,6 @@ def product(u: Series, v: Series, multiply=jnp.multiply) -> Series:
 
 
 def quotient(a: Series, b: Series) -> Series:
-    """a / b"""
     q = Series()
 
     def coefficients():
@@ -184,7 +183,6 @@ def logistic(u: Series) -> Series:
 
 
 def shifted(u: Series, number) -> Series:
-    """u + number"""
     return Series(number + c if k == 0 else c for k, c in enumerate(u.coefficients()))
 
 

@@ -66,7 +66,6 @@ class Run:
         self.aux = self._others.tree(self._others.filled(aux))
 
     def pull(self, cotangent):
-        """Cotangents of the primals."""
         leaves, structure = tree_flatten(cotangent, is_leaf=is_function)
         if not same_structure(structure, self._outcome.structure):
             raise SignatureError(
