@@ -1,4 +1,4 @@
-"""The terms of the energy, one in each file, and the names under which results hold their energies."""
+"""The terms of the energy, and the names under which results hold their energies."""
 
 from dftfd.runtime.chosen_terms import energy_term
 from dftfd.terms.coulomb_exchange import CoulombExchangeEnergy
@@ -8,8 +8,7 @@ from dftfd.terms.double_integral import DoubleIntegralEnergy
 from dftfd.terms.external import ExternalEnergy
 from dftfd.terms.guest_energy import GuestEnergy
 from dftfd.terms.local_hybrid import LocalHybridEnergy
-from dftfd.terms.nuclear import NuclearEnergy
-from dftfd.terms.one_electron import OneElectronEnergy
+from dftfd.terms.one_electron import NuclearEnergy, OneElectronEnergy
 from dftfd.terms.semilocal import SemilocalEnergy
 from dftfd.terms.solvent import SolventEnergy
 from dftfd.terms.term import Contribution, Term
