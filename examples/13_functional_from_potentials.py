@@ -37,7 +37,7 @@ from dftfd.functionals.common import (
     total_density,
     wigner_seitz_radius,
 )
-from dftfd.interop.correlated import correlated_density
+from dftfd.interop.pyscf import correlated_density
 
 SYSTEMS = {
     "He": ("He 0 0 0;", 0, -2.903724),

@@ -37,7 +37,7 @@ from dftfd.benchmarks import read_set
 from dftfd.errors import DftfdError
 from dftfd.functionals.base import Functional
 from dftfd.grids.molecular import Grid
-from dftfd.interop.correlated import correlated_density
+from dftfd.interop.pyscf import correlated_density
 from dftfd.model.forces import Forces
 from dftfd.response.excitations import Excitations
 from dftfd.results.result import SCFResult

@@ -8,7 +8,7 @@ import dftfd
 from dftfd.cli import main
 from dftfd.errors import FileError, FunctionalError, InputError, NotConvergedError, UnsupportedError
 from dftfd.functionals.common import slater_exchange, spin_scaled
-from dftfd.interop.correlated import correlated_density
+from dftfd.interop.pyscf import correlated_density
 from dftfd.libcint.gto import gaussian_basis
 from dftfd.libcint.mole import one_electron_integrals
 from dftfd.libcint.three_centre import overlaps_of_three

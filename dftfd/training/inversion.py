@@ -35,7 +35,7 @@ from dftfd.errors import InputError, NotConvergedError, ResourceError, Unsupport
 from dftfd.functionals.base import Functional
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
-from dftfd.interop.correlated import WAVE_FUNCTIONS, Active, correlated_density
+from dftfd.interop.pyscf import WAVE_FUNCTIONS, Active, correlated_density
 from dftfd.libcint.mole import one_electron_integrals
 from dftfd.libcint.three_centre import overlaps_of_three
 from dftfd.model.calculation import Calculation, Ingredients

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 import dftfd
-from dftfd.interop.correlated import correlated_density
+from dftfd.interop.pyscf import correlated_density
 from dftfd.libcint.mole import one_electron_integrals
 from dftfd.runtime.files import picture
 from dftfd.xc.density import evaluate_at
