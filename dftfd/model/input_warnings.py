@@ -13,17 +13,6 @@ from dftfd.errors import InputWarning
 from dftfd.functionals.base import Functional
 from dftfd.functionals.empirical_dispersion import basis_of
 from dftfd.functionals.registry import lookup
-from dftfd.libcint.derivatives import atom_sums
-
-ELECTRON_ERROR, OF_COARSE_LEVELS = 1e-5, {0: 1e-3, 1: 1e-4}
-"""Share of the electrons that no grid made for the molecule loses, and that of the two coarse levels.
-
-Atoms H to U in all-electron bases lose 1e-6 at level 1 and 1e-7 at level 3, but up to 1e-3 at level 0; small molecules
-up to 2e-5 at level 1.
-"""
-
-STEEP, DIFFUSE = 10.0, 0.03
-"""Kinetic energies [hartree] of a basis function above and below which it is called so: lengths of 0.2 and 4 bohr."""
 
 CLOSE_CHARGE = 1.9
 """Distance [bohr] of a point charge from an atom, 1 angstrom, below which those of QM/MM do not come: a hydrogen bond
@@ -149,46 +138,6 @@ def warn_about_basis(functional: Functional, molecule) -> None:
             f"the corrections of {functional.name!r} were made for the basis set {own}; in {molecule.basis} it is "
             "another method."
         )
-
-
-def warn_about_electrons(result, ingredients) -> None:
-    """Warn where the grid holds another number of electrons than the orbitals of an SCFResult, and say why."""
-    error, count = result.electron_number_error, float(np.sum(result.mo_occ))
-    level = result.settings.grid_level
-    if error is not None and abs(error) > OF_COARSE_LEVELS.get(level, ELECTRON_ERROR) * count:
-        _warn(
-            f"the grid holds {count + error:.{4 if abs(error) > 1e-3 else 6}f} electrons instead of {count:.4g}: "
-            + _why_electrons_are_missed(level, *_where_electrons_are_missed(result, ingredients))
-        )
-
-
-def _where_electrons_are_missed(result, ingredients) -> tuple[str, str]:
-    """The atom and the kind of basis function ('steep', 'diffuse', '') with the largest part of the electrons' error.
-
-    The part of a function is sum_nu P_mu,nu (S^grid - S)_mu,nu; they add up to the error.
-    """
-    matrices, molecule = ingredients.matrices, result.molecule
-    parts = np.sum(result.density_matrix.sum(axis=0) * (ingredients.grid_overlap() - matrices.S), axis=1)
-    kinetic = np.diag(matrices.T)
-    kinds = {"steep": kinetic > STEEP, "diffuse": kinetic < DIFFUSE}
-    kinds[""] = ~(kinds["steep"] | kinds["diffuse"])
-    per_atom = atom_sums(molecule, np.array([parts * of_kind for of_kind in kinds.values()]))
-    largest = np.argmax(per_atom * np.sign(result.electron_number_error))
-    atom, kind = np.unravel_index(largest, per_atom.shape)
-    return f"{molecule.symbols[atom]}{atom + 1}", list(kinds)[kind]
-
-
-def _why_electrons_are_missed(level, atom, kind) -> str:
-    if level == 0:
-        return "level 0 is a coarse grid, use a higher grid_level."
-    if kind == "diffuse":
-        return (
-            f"the grid ends inside of the diffuse functions of {atom}; leave them out, or give grid=(points, weights) "
-            "of molecular_grid(..., level=7, radial='becke'), which reaches farther."
-        )
-    which = "the points that were given are" if level is None else f"grid level {level} is"
-    remedy = "give more of them there." if level is None else "use a higher grid_level."
-    return f"{which} too coarse for the {f'{kind} functions of' if kind else 'density at'} {atom}, {remedy}"
 
 
 def _warn(text):

@@ -92,13 +92,17 @@ def second_derivatives(
     result.require_converged("second derivatives")
     supports.require("second derivatives", result.functional, result.features)
     progress = as_progress(progress)
+    displaced = method == "differences" or method == "auto" and (raman or record is not None or restart)
+    lacking = "" if displaced else why_not(result)
     if method == "auto":
-        method = "differences" if raman or record is not None or restart or why_not(result) else "response"
+        method = "differences" if displaced or lacking else "response"
     kept = _dependent(result) if method == "differences" else None
     differences = Differences(points, _step(result, method, points, step, kept), raman)
     if method == "response":
         if raman or record is not None or restart:
             raise InputError("raman=, record= and restart= need method='differences'.")
+        if lacking:
+            raise UnsupportedError(lacking)
         found, how = by_response(result, differences, progress), "coupled-perturbed orbitals"
     else:
         with recorded_displacements(result, differences, record, restart) as done:
@@ -279,9 +283,7 @@ def why_not(result: SolvedCalculation) -> str:
 
 
 def by_response(result: SolvedCalculation, differences: Differences, progress: Progress) -> dict[str, Any]:
-    """hessian (atom, 3, atom, 3) and dipole_derivatives (atom, 3, 3) of a result; UnsupportedError as `why_not`."""
-    if problem := why_not(result):
-        raise UnsupportedError(problem)
+    """hessian (atom, 3, atom, 3) and dipole_derivatives (atom, 3, 3) of a result."""
     molecule = result.molecule
     thresholds = Convergence(1e-10, result.settings.options.max_cycles, 1e-9)
     result = solution_at(result, molecule.coordinates, thresholds, Progress())

@@ -30,7 +30,6 @@ from dftfd.model.calculation import Calculation, Ingredients, cheaper_ingredient
 from dftfd.model.input_warnings import (
     may_have_several_states,
     warn_about_basis,
-    warn_about_electrons,
     warn_about_functional,
     warn_about_sizes,
 )
@@ -40,7 +39,7 @@ from dftfd.model.options import Options, taking
 from dftfd.model.solved_calculation import Solved
 from dftfd.results.checkpoint import as_checkpoint, result_of_checkpoint, resume
 from dftfd.results.result import SCFResult
-from dftfd.results.summary import DOUBT, notes_before
+from dftfd.results.summary import DOUBT, notes_before, warn_about_electrons
 from dftfd.results.tree import Settings
 from dftfd.runtime.arguments import array
 from dftfd.runtime.memory import memory_budget, process_memory
