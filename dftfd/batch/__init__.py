@@ -19,8 +19,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.batch.entries import TASKS, Entry, failure, read_entries, run_entry
-from dftfd.batch.outcomes import Outcome, Outcomes
+from dftfd.batch.entries import TASKS, Entry, Outcome, Outcomes, failure, read_entries, run_entry
 from dftfd.batch.processes import in_processes, on_cluster, require_client
 from dftfd.errors import FunctionalError, InputError, InputWarning, shown
 from dftfd.functionals.definition import portable

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import wait
 
-from dftfd.batch.entries import Entry, failure
-from dftfd.batch.outcomes import Outcome
+from dftfd.batch.entries import Entry, Outcome, failure
 from dftfd.errors import MissingDependencyError, ResourceError
 from dftfd.runtime.arguments import instance
 from dftfd.runtime.child_processes import pipe, start_child

@@ -219,7 +219,7 @@ def run_batch_of(files, of_molecule, of_run, batch: Batch, overwrite, quiet=Fals
     task: `task=` and `search=` of run_batch.   geometries: None, or the xyz file of the last geometries.
     """
     from dftfd.batch import run_batch
-    from dftfd.batch.outcomes import REASONS, check_table, is_table
+    from dftfd.batch.entries import REASONS, check_table, is_table
     from dftfd.batch.processes import cluster_client
     from dftfd.cli.live import BatchDisplay
     from dftfd.runtime.files import write_text
