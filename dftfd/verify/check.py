@@ -30,14 +30,15 @@ from dftfd.tasks.run import run_scf
 from dftfd.verify import point_comparison as pointwise
 from dftfd.verify import sampling
 from dftfd.verify.extended import DIGITS, ExtendedEnergy, mpmath
-from dftfd.verify.own_points import left_out, rows_of_file
 from dftfd.verify.point_comparison import (
     LIBXC_THRESHOLD,
     component,
     components,
     counterpart,
     families,
+    left_out,
     lowered_derivatives,
+    rows_of_file,
     scaled_error,
 )
 from dftfd.verify.reports import Decision, Report, Row
@@ -79,7 +80,7 @@ def check(
     functional: name, expression or Functional. It is compared with the libxc functional of the same name, otherwise
         with the sum of the libxc functionals of its terms. Of exact exchange, only the fraction is compared.
     with_potentials: False omits the last two comparisons below, which take most of the time.
-    values: file of points, optionally with values (`dftfd.verify.own_points`). Values are compared with dftfd's.
+    values: file of points, optionally with values (`dftfd.verify.point_comparison`). Values are compared with dftfd's.
         Without values, dftfd is compared with libxc at these points.   tolerance: for `values`, 1e-10 by default.
 
     What is compared, and the tolerances (errors are relative where the quantity is large, see

@@ -29,7 +29,7 @@ from dftfd.runtime.arguments import array, choice, each, either, mapping, path, 
 from dftfd.runtime.files import write_text
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.verify.extended import DIGITS, ExtendedEnergy, mpmath
-from dftfd.verify.own_points import columns_of_derivatives, left_out, read_table, variables_of
+from dftfd.verify.point_comparison import columns_of_derivatives, left_out, read_table, variables_of
 from dftfd.xc.channels import VARIABLES
 
 GROUPS = ("regular", "polarised", "extreme", "below", "one spin")
