@@ -26,7 +26,7 @@ from dftfd.results.summary import outcome
 from dftfd.results.thermochemistry import Thermochemistry
 from dftfd.results.vibrations import Vibrations, columns
 from dftfd.runtime.documents import read_tree
-from dftfd.runtime.json_reader import parse_json
+from dftfd.runtime.json_reader import parse_json, plain_values
 from dftfd.scf.stability import Stability
 
 
@@ -41,7 +41,7 @@ class Document:
 
     def numbers(self) -> dict[str, dict]:
         """What is printed as JSON has it: numbers, text, lists of them; null for what is not finite."""
-        return {name: _plain(numbers(part)) for name, part in self.parts.items()}
+        return {name: plain_values(numbers(part), lambda x: None) for name, part in self.parts.items()}
 
     def html(self, *without: str) -> str:
         """A section for each part but some, for a page that shows them otherwise."""
@@ -203,16 +203,3 @@ def _of_excitations(part: Excitations):
         "converged": part.converged,
         "residuals_hartree": part.residuals,
     }
-
-
-def _plain(value):
-    """Lists, dictionaries, numbers and text; null for what is not finite."""
-    if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
-    if isinstance(value, np.ndarray):
-        return _plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    if isinstance(value, np.generic):
-        return _plain(value.item())
-    return value if not isinstance(value, float) or math.isfinite(value) else None

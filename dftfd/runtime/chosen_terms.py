@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dftfd.errors import DftfdError, InputError, closest_names, one_line, shown
-from dftfd.runtime.json_reader import parse_json
+from dftfd.runtime.json_reader import parse_json, plain_values
 
 _makers: dict[str, Callable] = {}
 _NAME = re.compile(r"[A-Za-z][\w+.-]*")
@@ -63,7 +63,7 @@ class ChosenTerm:
 
     def __eq__(self, other):
         same = isinstance(other, ChosenTerm) and self.maker is other.maker
-        return same and _plain(self.arguments) == _plain(other.arguments)
+        return same and plain_values(self.arguments) == plain_values(other.arguments)
 
     def __hash__(self):
         return hash(self.maker)
@@ -76,7 +76,9 @@ class ChosenTerm:
                 "by; register its class by @energy_term('name')."
             )
         try:
-            words = (f"{key}={json.dumps(_plain(value), allow_nan=False)}" for key, value in self.arguments.items())
+            words = (
+                f"{key}={json.dumps(plain_values(value), allow_nan=False)}" for key, value in self.arguments.items()
+            )
             return f"{self.name}({', '.join(words)})" if self.arguments else self.name
         except (TypeError, ValueError) as error:
             raise InputError(
@@ -151,13 +153,3 @@ def makers_in(module) -> dict[str, Callable]:
 def registered_name(maker) -> str:
     """The name that a maker was registered with, "" without."""
     return next((name for name, known in _makers.items() if known is maker), "")
-
-
-def _plain(value):
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    if isinstance(value, Mapping):
-        return {name: _plain(part) for name, part in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(part) for part in value]
-    return value

@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -53,6 +53,16 @@ def read_json(content: bytes | str, name) -> Any:
 def as_json(value, default: Callable | None = None) -> Any:
     """What a value is once it has been written and read.   default: of json.dumps."""
     return parse_json(json.dumps(value, default=default), finite=False)
+
+
+def plain_values(value: Any, not_finite: Callable[[float], Any] = lambda x: x) -> Any:
+    """Lists, dictionaries, numbers and text of nested values and arrays.   not_finite: what stands for NaN and inf."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, Mapping):
+        return {name: plain_values(one, not_finite) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_values(one, not_finite) for one in value]
+    return not_finite(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def shipped_json(package: str, name: str) -> Any:

@@ -1,7 +1,6 @@
 """The results of comparisons and audits, as values and as tables."""
 
 import io
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
@@ -9,6 +8,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from dftfd.runtime.json_reader import plain_values
 from dftfd.runtime.notebook import ShownAsText
 
 WIDEST = 1000
@@ -20,20 +20,13 @@ class Printed(ShownAsText):
 
     def to_json(self) -> dict:
         """Plain dictionaries, lists, numbers and text; numbers that are not finite as text."""
-        return _plain(asdict(self) | {"passed": self.passed})  # type: ignore[call-overload, attr-defined]  # dataclasses
+        values = asdict(self) | {"passed": self.passed}  # type: ignore[call-overload, attr-defined]  # dataclasses
+        return plain_values(values, str)
 
     def __str__(self) -> str:
         text = io.StringIO()
         Console(file=text, width=WIDEST, no_color=True).print(self)
         return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
-
-
-def _plain(value):
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _table(headings, rows, right=(), **options) -> Table:
