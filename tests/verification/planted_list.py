@@ -179,7 +179,7 @@ _EXCHANGE = (
     ),
     Planted(
         "perturbation theory of equal spins",
-        "libcint/pair_correlation.py",
+        "libcint/two_electron.py",
         "energies = float(found.e_corr_os), float(found.e_corr_ss)",
         "energies = float(found.e_corr_os), 0.5 * float(found.e_corr_ss) * len(mo_occ)",
         _of("spins", "order", "size", xc=("b2plyp",), spins=False),
