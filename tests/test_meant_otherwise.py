@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from dftfd.cli.nuclei import _atom_lists
 from pyscf import gto
 
 import dftfd
@@ -13,6 +12,7 @@ from dftfd.benchmarks.energies import Computed
 from dftfd.benchmarks.gmtkn55 import read_gmtkn55
 from dftfd.benchmarks.reaction_energy import ReactionEnergy
 from dftfd.cli import main
+from dftfd.cli.chemistry import _atom_lists
 from dftfd.errors import InputError, InputWarning
 from dftfd.interop.geometric import minimise
 from dftfd.response.polarizability import FREQUENCY

@@ -344,6 +344,7 @@ def test_equations_of_smeared_occupations_are_symmetric_and_solved_to_any_tolera
     np.testing.assert_allclose(response.polarizability(r, 1e-9), exact @ np.linalg.solve(M, exact.T), atol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:a frequency of 3 hartree")
 @pytest.mark.parametrize(("xc", "spin"), [("pbe", 0), pytest.param("pbe0", 1, marks=slow)])
 def test_dynamic_polarizability_is_that_of_dense_matrices(xc, spin):
     """At frequencies below the first resonance, between resonances, and beyond; refused at one."""
