@@ -135,6 +135,43 @@ def test_a_part_of_scalar_products_may_be_dropped():
     assert not prove(0.5).proved
 
 
+_OF_SCALAR_PRODUCTS = {
+    "quotient": lambda n: compose(lambda n, g: (g / n) @ (g / n) * n**2, n, nabla(n)),
+    "squares": lambda n: compose(lambda g: (g**2).sum(), nabla(n)),
+    "square": lambda n: compose(lambda g: jnp.square(g[0]) + g[1] * g[1] + g[2] ** 2, nabla(n)),
+    "gradient of a function": lambda n: compose(lambda n, g: g @ g * n**2, n, nabla(compose(jnp.log, n))),
+}
+"""|nabla n|^2 without a product of two components of the gradient."""
+
+
+@pytest.mark.parametrize("name", _OF_SCALAR_PRODUCTS)
+def test_squares_and_quotients_of_gradients_are_scalar_products(name):
+    """They were refused as formulas of directions."""
+    f = term("gga_c_own")(lambda n: slater_exchange(n) * (0.9 - 0.001 * _OF_SCALAR_PRODUCTS[name](n)))
+    slope = 2 * (3 * math.pi**2) ** (1 / 3) * (3 / (4 * math.pi)) ** (4 / 3)  # |nabla n| at r_s = s = 1
+    for s in (0.9, 1.1):
+        end = s * math.sqrt(0.9 / 0.001) / slope
+        assert dftfd.prove(f, "ec_nonpositive", {"rs": (1.0, 2.0), "s": (0.0, end)}, boxes=50).proved == (s < 1)
+
+
+@pytest.mark.parametrize("code", [lambda x: jnp.maximum(x, 0.0), jax.nn.relu, jax.grad(jax.nn.relu)])
+def test_a_lower_end_of_zero_stays_zero(code):
+    """The recheck left these open: 0 united with 1, or met by a ball from -1/2 to 4e-9, was a ball around 0."""
+    proof = dftfd.prove(lambda r: code(r - 1.5), domain={"r": (1.0, 2.0)})
+    assert tuple(proof.recheck()) == (1, 1)
+
+
+@pytest.mark.parametrize("call", [lambda p: p.recheck("a"), lambda p: p.recheck(1j), lambda p: p.save(5)])
+def test_arguments_of_a_proof_are_checked(call):
+    with pytest.raises(InputError, match="seconds=|path="):
+        call(dftfd.prove(lambda x: x + 1.0, domain={"x": (0.0, 1.0)}))
+
+
+def test_refused_ends_are_named_as_they_are():
+    with pytest.raises(InputError, match="-1.0000001"):
+        dftfd.prove("lda_c_pw", "ec_nonpositive", {"zeta": (-1.0000001, 1)})
+
+
 @pytest.mark.parametrize("coefficient", [2**53 + 1, -(2**53) - 1, Fraction(1, 3), decimal.Decimal("0.1"), 1j])
 def test_a_coefficient_is_a_number_of_float64(coefficient):
     with pytest.raises(FunctionalError, match="no real number of float64"):

@@ -83,18 +83,20 @@ class Between:
 
     __hash__ = None  # type: ignore[assignment]
 
+    @staticmethod
+    def is_exact():
+        return False
+
     def is_finite(self):
         return self.lo.is_finite() and self.hi.is_finite()
 
     def union(self, other):
-        if not isinstance(other, Between):
-            other = Between(other, other)
-        return Between(self.lo.min(other.lo), self.hi.max(other.hi))
+        lows, highs = _ends(self, other)
+        return Between(lows[0].min(lows[1]), highs[0].max(highs[1]))
 
     def intersection(self, other):
-        if not isinstance(other, Between):
-            other = Between(other, other)
-        return Between(self.lo.max(other.lo), self.hi.min(other.hi))
+        lows, highs = _ends(self, other)
+        return Between(lows[0].max(lows[1]), highs[0].min(highs[1]))
 
     def through(self, name):
         """An increasing function of Arb's, by its name."""
@@ -120,8 +122,14 @@ for _name in "exp expm1 log log1p atan asinh sinh tanh erf lambertw sqrt".split(
     setattr(Between, _name, lambda self, name=_name: self.through(name))
 
 
+def _ends(u, v):
+    """Lower and upper ends as numbers: of 0 and a wide ball, the larger one would be a ball around 0."""
+    pairs = [(x.lo, x.hi) if isinstance(x, Between) else (x, x) for x in (u, v)]
+    return [lo.lower() for lo, _ in pairs], [hi.upper() for _, hi in pairs]
+
+
 def union(u, v):
-    return v.union(u) if isinstance(v, Between) else u.union(v)
+    return Between(u, u).union(v) if not isinstance(u, Between) else u.union(v)
 
 
 def met(u, v):

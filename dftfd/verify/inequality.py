@@ -289,7 +289,7 @@ def _checked_ends(name: str, ends) -> tuple[float, float]:
         raise InputError(f"domain of {name}: {shown(ends)} found; a pair of numbers expected.") from error
     least, most = _LIMITS.get(name, (-1e30, 1e30))
     if not (least <= a <= b <= most):
-        raise InputError(f"domain of {name}: ({a:g}, {b:g}) found; give ends in order, from {least:g} to {most:g}.")
+        raise InputError(f"domain of {name}: {shown(ends)} found; give ends in order, from {least:g} to {most:g}.")
     return a, b
 
 

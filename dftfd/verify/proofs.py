@@ -131,6 +131,7 @@ class Proof(ShownAsText):
             return f"  violated at {at}: {self.statement}"
         return f"  {self.outcome}: {self.statement}, {on}"
 
+    @public
     def save(self, path: Annotated[Path, a_path]) -> None:
         """Write the certificate as JSON; `load_proof` reads it. FileError where the file cannot be written, InputError
         for one that is too large to be read."""
@@ -145,6 +146,7 @@ class Proof(ShownAsText):
         with written_whole(path) as temporary:
             Path(temporary).write_text(text + "\n")
 
+    @public
     def recheck(self, seconds: float | None = None) -> "Rechecked":
         """(boxes that hold, boxes in all) by Arb's ball arithmetic (python-flint), from the formula as it was given.
 
@@ -195,7 +197,8 @@ class Proof(ShownAsText):
             )
         return condition_of(functional, self.condition, domain)
 
-    def plot(self, path: Annotated[Path, a_path], boxes: int = 6000) -> None:
+    @public
+    def plot(self, path: Annotated[Path, a_path], boxes: Annotated[int, whole(1, 10**8)] = 6000) -> None:
         """Write the map of the first two variables, at the ends and the middle of a third, as a picture.
 
         MissingDependencyError without Matplotlib, InputError for an unknown ending, FileError where it is not written.

@@ -268,6 +268,10 @@ class Quadratics:
             return self._scaled(forms[0], self.build.number(-1.0))
         if node.op == "mul":
             return self._product(*forms)
+        if node.op == "square" or (node.op == "integer_pow" and node.params["y"] == 2):
+            return self._product(forms[0], forms[0])
+        if node.op == "div" and forms[1].keys() == {()}:
+            return self._without_zeros({m: self._plain(node, [c, forms[1][()]]) for m, c in forms[0].items()})
         if node.op == "select_n" and forms[0].keys() == {()}:
             return self._selected(node, forms)
         return {(): self._plain(node, [self.value(form) for form in forms])}
