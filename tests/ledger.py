@@ -279,8 +279,9 @@ def reason(longrepr) -> str:
         return longrepr[2].removeprefix("Skipped: ")
     crash = getattr(longrepr, "reprcrash", None)
     if crash is None:
-        return str(longrepr).splitlines()[-1]
-    return f"{os.path.relpath(crash.path, ROOT)}:{crash.lineno}: {(crash.message.splitlines() or [''])[0][:300]}"
+        return str(longrepr).splitlines()[-1].replace(f"{ROOT}/", "")
+    message = (crash.message.splitlines() or [""])[0].replace(f"{ROOT}/", "")
+    return f"{os.path.relpath(crash.path, ROOT)}:{crash.lineno}: {message[:300]}"
 
 
 def _now():

@@ -82,6 +82,7 @@ def test_orcas_keywords_that_say_more_than_a_functional(keyword, words):
 def test_the_page_shows_what_the_tables_of_names_say():
     assert read(DATA / "counts.csv") == counts()
     assert read(DATA / "meanings.csv") == meanings()
+    assert all(reason for _, _, reason in meanings()), "a name that differs has its reason"
 
 
 @pytest.mark.slow  # a hundred functionals are compiled

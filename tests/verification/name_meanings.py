@@ -33,6 +33,7 @@ DATA = Path(__file__).parents[2] / "data" / "names"
 SAME = 1e-7
 """Largest difference of energies at the sample points, relative to the largest energy, of one functional."""
 KINDS = {
+    "chg": "D2 (Chai)",
     "d2": "D2",
     "d3zero": "D3 (zero)",
     "d3bj": "D3 (BJ)",
