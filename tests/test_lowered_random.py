@@ -28,7 +28,7 @@ from dftfd.autofd.scalar.on_mpmath import OnMpmath
 from dftfd.autofd.scalar.on_numpy import run_on_numpy
 from dftfd.autofd.scalar.on_objects import SympyAlgebra
 from dftfd.autofd.scalar.program import evaluate
-from dftfd.autofd.scalar.reader import point_program, scalar_program, symbolic_program
+from dftfd.autofd.scalar.reader import exact_program, point_program, scalar_program, symbolic_program
 from dftfd.autofd.transforms.taylor_mode import Series, run_series
 from dftfd.errors import DftfdError, UnsupportedError
 from dftfd.xc.nonlocal_code import PairSums
@@ -450,6 +450,19 @@ def test_operations_of_one_kind_are_not_taken_for_one(kind):
     for name, found in ours.items():
         for mine, plain in zip(found, expected, strict=False):
             np.testing.assert_allclose(mine, plain, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", BLOCKS)
+def test_operations_on_numbers_alone(kind):
+    """Their operands depend on no variable: a value is one number and not one for each point."""
+    block = kind(np.random.default_rng(5))
+    code = lambda x, y: x * block(jnp.float64(0.7)) + y
+    try:
+        program = exact_program(code, SCALAR, SCALAR)
+    except UnsupportedError:  # of control flow; point_program makes a number of what depends on no variable
+        program = point_program(code, SCALAR, SCALAR)
+    expected = POINTS[0] * float(block(jnp.float64(0.7))) + POINTS[1]
+    np.testing.assert_allclose(run_on_numpy(program, list(POINTS))[0], expected, rtol=1e-12)
 
 
 def _rule_in_a_loop(rng):

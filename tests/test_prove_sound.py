@@ -598,6 +598,16 @@ def test_a_forged_proof_across_a_pole_is_refuted():
         replace(proof, outcome="proved", tree=(PROVED,)).recheck()
 
 
+@pytest.mark.parametrize("outer", [jnp.tanh, jax.nn.sigmoid, jnp.cbrt, jnp.reciprocal, jnp.arcsinh, jnp.log1p])
+def test_a_function_of_what_is_undefined_is_undefined(outer):
+    """sqrt(x) has no second derivative for x < 0, and none at 0."""
+    code = lambda x: 2.0 + outer(jax.hessian(jnp.sqrt)(x)) ** 2
+    proof = dftfd.prove(code, domain={"x": (-3.0, 3.0)}, boxes=20)
+    assert proof.outcome == "undecided"
+    with pytest.raises(NumericalError, match="does not hold"):
+        replace(proof, outcome="proved", tree=(0, PROVED, PROVED)).recheck()
+
+
 def test_a_tree_with_more_nodes_than_boxes_does_not_hold():
     proof = dftfd.prove(lambda x: x + 1.0, domain={"x": (0.0, 1.0)})
     with pytest.raises(NumericalError, match="does not hold"):

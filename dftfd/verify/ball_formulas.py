@@ -294,12 +294,12 @@ class OnPoint(OnBalls):
     def number(self, value) -> Scaled:
         return self._scaled(self._of([self.arb(value)]) if isinstance(value, float) else self.series_of(value))
 
-    def _unknown(self):
-        return self.arb("nan")
+    def _unknown_series(self):
+        return self._of([self.arb("nan")] * self._length)
 
     def constant(self, value):
         if value.dtype.kind == "f" and not abs(value) < float("inf"):
-            return self._scaled(self._of([self._unknown()]), False)
+            return self._scaled(self._unknown_series(), False)
         return super().constant(value)
 
     def plain(self, x: Scaled, powers=None):
@@ -330,10 +330,10 @@ class OnPoint(OnBalls):
         return self._scaled(self._power(x.series, p), known)
 
     def _power(self, s, p: Fraction):
-        if p < 0 and s[0] == 0:
-            return self._of([self._unknown()])
         if p.denominator == 1 and abs(p) <= 64:
-            return s ** int(p) if p > 0 else self.series_of(1) / s ** int(-p)
+            return s ** int(p) if p > 0 else self.inverse(s ** int(-p))
+        if p < 0 and s[0] == 0:
+            return self._unknown_series()
         if self._is_zero(s) and p > 0:
             return self.series_of(0)
         if s[0] < 0 and p.denominator == 1:
@@ -349,6 +349,10 @@ class OnPoint(OnBalls):
     @staticmethod
     def _finite(x: Scaled) -> Truth:
         raise Unsettled
+
+    def inverse(self, s):
+        """1/s; unknown where s may be zero or is unknown itself, which Arb's division refuses."""
+        return self.series_of(1) / s if s[0] > 0 or s[0] < 0 else self._unknown_series()
 
     def _general_power(self, x: Scaled, y: Scaled) -> Scaled:
         e, x = y.series[0], self.where_defined(x, y)
@@ -391,9 +395,9 @@ _FUNCTIONS = {
     "log1p": lambda a, s: (s + a.series_of(1)).log(),
     "sinh": lambda a, s: _hyperbolic(a, s, -1),
     "cosh": lambda a, s: _hyperbolic(a, s, 1),
-    "tanh": lambda a, s: _hyperbolic(a, s, -1) / _hyperbolic(a, s, 1),
+    "tanh": lambda a, s: _hyperbolic(a, s, -1) * a.inverse(_hyperbolic(a, s, 1)),
     "asinh": lambda a, s: _odd(a, s, lambda x: (x + (x * x + a.series_of(1)).sqrt()).log()),
-    "logistic": lambda a, s: a.series_of(1) / ((-s).exp() + a.series_of(1)),
+    "logistic": lambda a, s: a.inverse((-s).exp() + a.series_of(1)),
     "cbrt": lambda a, s: _odd(a, s, lambda x: a._power(x, Fraction(1, 3))),
     "abs": lambda a, s: _sign(a, s) * s,
     "sign": _sign,

@@ -519,11 +519,14 @@ def _of_functional(seed: int, boxes: int, entry: dict) -> list[str]:
         (v + shift + mpmath.mpf(tilt) * p["rs"]) * mpmath.mpf(0.1) if isinstance(v := f.value(p), mpmath.mpf) else v
     )
     points = [p for p in f.sample(30)][:120]
-    h = mpmath.mpf(10) ** -340
+    h, digits = mpmath.mpf(10) ** -340, 1200  # a second difference divides by h^2
     wrong = []
 
     def left_side(p, condition):
-        a, b, c = _CONDITIONS[condition]
+        with mpmath.workdps(digits):
+            return differences(p, *_CONDITIONS[condition])
+
+    def differences(p, a, b, c):
         at = lambda t: F(p | {"rs": p["rs"] * mpmath.exp(t)})
         f0 = at(mpmath.mpf(0))
         if not isinstance(f0, mpmath.mpf) or not (b or c):

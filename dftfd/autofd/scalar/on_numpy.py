@@ -55,7 +55,7 @@ class OnNumpy:
         if node.op == "call" and node.code.name in ALIASES:
             return (np.stack(np.broadcast_arrays(*args), axis=-1),)
         if node.op == "call" and (program := _value_program(Operation(node.kind, node))):
-            rows = iter(run_on_numpy(program, [np.broadcast_to(a, self.n_points) for a in args]))
+            rows = (np.broadcast_to(out, self.n_points) for out in evaluate(program, self, args))
             sizes = [int(np.prod(v.aval.shape)) for v in node.code.eqn.outvars]
             return tuple(np.stack([next(rows) for _ in range(size)], axis=-1) for size in sizes)
         if not node.real and (exact := exactly(node.op, node.params, [np.asarray(a) for a in args])) is not None:
@@ -113,7 +113,8 @@ def _value_program(operation: Operation) -> ScalarProgram | None:
 def _compiled(operation: Operation):
     """An operation that NumPy does not have, on arrays (point,), by JAX."""
     node = operation.node
-    return jax.jit(jax.vmap(lambda *args: node.code.bind(*args, **node.params)))
+    bind = lambda *args: node.code.bind(*args, **node.params)
+    return jax.jit(jax.vmap(bind) if node.args else bind)
 
 
 def _natural_power(x, y: int):
