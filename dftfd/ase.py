@@ -85,7 +85,9 @@ class DFTFD(Calculator):
             raise InputError("the calculator has no atoms; set atoms.calc = DFTFD(...).")
         del options["scheme"]
         of_molecule = {name: options.pop(name) for name in OF_MOLECULE if name in options}
-        system = molecule(atoms, **of_molecule)
+        bare = atoms.copy()
+        bare.set_constraint()  # ASE applies them to the forces
+        system = molecule(bare, **of_molecule)
         last = self.result
         if last is not None and "guess" not in options and _same_electrons(last.molecule, system):
             options["guess"] = last

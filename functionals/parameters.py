@@ -120,7 +120,7 @@ def multiple(coefficient, name: str, n_terms: int) -> str:
             known = np.all((found >= -(2**53)) & (found <= 2**53))
         else:
             known = found.dtype.kind == "b" or jnp.issubdtype(found.dtype, np.floating) and found.itemsize <= 8
-        if not known:
+        if not known or np.ma.is_masked(coefficient):
             raise FunctionalError(
                 f"coefficient {shown(coefficient)} is no real number of float64: give a float, or a whole number up to "
                 "2^53."
@@ -179,6 +179,8 @@ def shape_of(value) -> tuple | None:
 
 
 def _is_real(value) -> bool:
+    if np.ma.is_masked(value):
+        return False
     if not hasattr(value, "dtype"):
         return isinstance(value, float) or (isinstance(value, int) and abs(value) <= 2**53)
     kinds = (np.floating, np.integer, np.bool_)

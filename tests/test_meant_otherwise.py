@@ -1,4 +1,4 @@
-"""Names, numbers and objects that mean something else than they were read as: the ninth round of attacks."""
+"""Names, numbers and objects that mean something else than they were read as: the ninth and tenth round of attacks."""
 
 import warnings
 
@@ -15,11 +15,14 @@ from dftfd.cli import main
 from dftfd.cli.chemistry import _atom_lists
 from dftfd.errors import InputError, InputWarning
 from dftfd.interop.geometric import minimise
+from dftfd.model.input_warnings import warn_about_sizes
+from dftfd.model.options import Options
 from dftfd.response.polarizability import FREQUENCY
 from dftfd.results.thermochemistry import thermochemistry
 from dftfd.system.basis import resolve_basis
 from dftfd.system.comment_line import said_in
 from dftfd.system.geometry import parse_geometry
+from dftfd.system.internal_coordinates import warn_about_distances
 from dftfd.system.isotopes import masses
 from dftfd.system.molecule import refuse_names_of_pdb
 
@@ -200,3 +203,138 @@ def test_a_reaction_tells_units_of_temperature_and_pressure():
     one = Computed(0.0)
     text = str(ReactionEnergy("A -> B", {}, (("A", -1.0), ("B", 1.0)), {"A": one, "B": one}, {"A": gas, "B": gas}))
     assert text.count("note: pressures are in pascal") == text.count("note: temperatures are in kelvin") == 1
+
+
+TIP3P = [[-0.834, 0.1, 0.2, 7.1], [0.417, 0.9, -0.3, 8.2], [0.417, -1.3, 0.6, 8.4]]
+WATERS = TIP3P + [[q, x + 2.3, y - 1.1, z - 14.9] for q, x, y, z in TIP3P]
+
+
+@pytest.mark.parametrize("rows", [TIP3P, WATERS, [[-1.0, 0.3, 6.4, 4.1]], [[0.31, 2.4, 4.9, 3.2], [-0.31, 2.2, -4, 3]]])
+def test_charges_behind_small_coordinates_warn(rows):
+    """x y z q of numbers that may all be charges, without a heading."""
+    system = molecule("He 0 0 0;", "sto-3g")
+    with pytest.warns(InputWarning, match="look like charges; rows are charge, x, y, z"):
+        warn_about_sizes(Options(point_charges=np.roll(rows, -1, axis=1)), system)
+    for given in (rows, [[0.5, 4.0, 1.0, 1.0]], [[3, 5.5, 0, 0.5]], [[0.4, 0, 0, 2.0], [-0.4, 0, 0, -2.0]]):
+        warn_about_sizes(Options(point_charges=given), system)
+
+
+HYDROGEN = lambda: molecule("H 0 0 0; H 0 0 0.74", "sto-3g")
+
+
+def test_distances_of_a_scan_in_other_units_warn():
+    """70 picometres were 70 angstrom, and 0.07 nanometres a collision."""
+    for values, unit in (([60, 70], "picometres"), ([0.07, 0.08], "nanometres")):
+        with pytest.warns(InputWarning, match=f"0.74 angstrom apart now; are {unit} meant"):
+            warn_about_distances("values", values, 0.74)
+        with pytest.warns(InputWarning, match=f"are {unit} meant"), pytest.raises(InputError, match="relaxed"):
+            dftfd.scan(HYDROGEN(), "hf", atoms=[0, 1], values=values, constraints="$freeze")
+    warn_about_distances("values", [0.5, 0.74, 50.0], 0.74)
+    with pytest.warns(InputWarning, match="distance 1 2: 96 angstrom"), pytest.raises(InputError, match="at its end"):
+        text = "$set\ndistance 1 2 96\nangle 2 1 3 1.8"
+        minimise("OHH", molecule(WATER, "sto-3g").coordinates, lambda r: (0.0, r), constraints=text)
+
+
+@pytest.mark.parametrize(
+    ("factor", "unit"), [(0.529177, "angstrom"), (52.9177, "picometres"), (0.0529177, "nanometres")]
+)
+def test_new_coordinates_in_other_units_warn(factor, unit):
+    water = molecule(WATER, "sto-3g")
+    with pytest.warns(InputWarning, match=f"as bohr are in {unit}"):
+        water.at(water.coordinates * factor)
+
+
+def test_constraints_beside_a_geometry_warn():
+    """Those of ASE's Atoms, also in a file that ASE wrote, were left out without a word."""
+    ase = pytest.importorskip("ase")
+    from ase.constraints import FixAtoms, FixBondLength
+
+    atoms = ase.Atoms("H2", [(0, 0, 0), (0, 0, 0.74)])
+    assert molecule(atoms, "sto-3g").n_electrons == 2
+    atoms.set_constraint([FixAtoms([0]), FixBondLength(0, 1)])
+    with pytest.warns(InputWarning, match=r"ASE Atoms \(FixAtoms, FixBondLengths\) is not read: give constraints="):
+        molecule(atoms, "sto-3g")
+    text = "2\nProperties=species:S:1:pos:R:3:move_mask:L:{}\nH 0 0 0 {}\nH 0 0 0.74 {}"
+    for columns in ((1, "F", "T"), (3, "T T T", "T T F")):
+        with pytest.warns(InputWarning, match="move_mask fixes atoms, and is not read"):
+            molecule(text.format(*columns), "sto-3g")
+    assert molecule(text.format(1, "T", "T"), "sto-3g").n_electrons == 2
+
+
+def test_the_calculator_leaves_constraints_to_ase():
+    ase = pytest.importorskip("ase")
+    from ase.constraints import FixAtoms
+
+    from dftfd.ase import DFTFD
+
+    atoms = ase.Atoms("H2", [(0, 0, 0), (0, 0, 0.8)], constraint=FixAtoms([0]))
+    atoms.calc = DFTFD(xc="hf", basis="sto-3g")
+    forces = atoms.get_forces()
+    assert not forces[0].any() and abs(forces[1, 2]) > 0.1 and len(atoms.constraints) == 1
+
+
+def test_columns_of_masses_are_isotopes():
+    text = "2\nProperties=species:S:1:pos:R:3:masses:R:1\nH 0 0 0 {}\nH 0 0 0.74 1.008"
+    with pytest.warns(InputWarning, match="names isotopes"):
+        molecule(text.format("2.014"), "sto-3g")
+    assert molecule(text.format("1.00794"), "sto-3g").n_electrons == 2
+
+
+LOCAL = [[], [], [[1.0, 2.0]]]
+
+
+@pytest.mark.parametrize(
+    ("potential", "words"),
+    [
+        ([10, []], "has no terms"),
+        ([10, [[-1, []], [0, [[], [], []]]]], "has no terms"),
+        ([0, []], "None for all electrons"),
+        ([10, [[-1, [1.0, 2.0]]]], "expected a name or"),  # a TypeError of PySCF
+        ([10, [[-1, [[], [], [[-1.0, 2.0]]]]]], "exponents above 0"),
+        ([10, [[-1, [[], [], [[0.0, 2.0]]]]]], "exponents above 0"),
+        ([10, [[-1, [[[2, 1.0, 2.0, 3.0]]]]]], "expected a name or"),
+        ([10, [[-1, LOCAL], [6, LOCAL]]], r"l from -1 \(the local part\) to 5"),
+    ],
+)
+def test_core_potentials_that_are_none_are_refused(potential, words):
+    """Without terms ten core electrons of Na were a smaller nuclear charge: one electron fell into the core."""
+    with pytest.raises(InputError, match=words):
+        molecule("Na 0 0 0;", "lanl2dz", spin=1, ecp={"Na": potential})
+
+
+def test_powers_in_front_of_terms_warn():
+    """'2 1.0 2.0' of NWChem, r^0 exp(-r^2) times 2, was r^-2 exp(-2 r^2)."""
+    with pytest.warns(InputWarning, match="third number of .2, 1.0, 2.0. is taken for .* spin-orbit"):
+        molecule("Na 0 0 0;", "lanl2dz", spin=1, ecp={"Na": [10, [[-1, [[[2, 1.0, 2.0]]]]]]})
+    assert molecule("Na 0 0 0;", "lanl2dz", spin=1, ecp={"Na": [10, [[-1, LOCAL]]]}).n_electrons == 1
+
+
+MASKED = np.ma.masked_array([1.0, 2.0], mask=[False, True])
+
+
+@pytest.mark.parametrize("number", [np.ma.masked, np.ma.masked_array(1.0, mask=True)])
+def test_masked_numbers_are_none(number):
+    """A masked end of a domain was 0, or what stands behind the mask; a masked coefficient '--'."""
+    with pytest.raises(InputError, match="domain of x: .* pair of numbers expected"):
+        dftfd.prove(lambda x: x, domain={"x": (number, 1.0)})
+    with pytest.raises(InputError, match="domain of rs"):
+        dftfd.prove("lda_x", "ec_nonpositive", {"rs": (0.1, number)})
+    pbe = dftfd.get_functional("gga_x_pbe")
+    with pytest.raises(InputError, match="is no real number of float64"):
+        pbe * number
+    with pytest.raises(InputError, match="a real number expected"):
+        pbe.with_parameters(kappa=number)
+    with pytest.raises(InputError, match="not an array of bare numbers"):
+        Options(electric_field=[0.0, 0.0, number])
+
+
+def test_masked_rows_and_units_within_lists_are_no_numbers():
+    """A list of masked arrays became an array without masks."""
+    with pytest.raises(InputError, match="not an array of bare numbers"):
+        Options(point_charges=[np.ma.masked_array([1.0, 0, 0, 9], mask=[1, 0, 0, 0])])
+    with pytest.raises(InputError, match="not an array of bare numbers"):
+        molecule("He 0 0 0; He 0 0 3", "sto-3g").at([np.zeros(3), np.ma.masked_array([0, 0, 5.0], mask=[0, 0, 1])])
+    with pytest.raises(InputError, match="domain of x"):
+        dftfd.prove(lambda x: x, domain={"x": MASKED})
+    with pytest.raises(InputError, match="domain of x"):
+        dftfd.prove(lambda x: x, domain={"x": (False, True)})

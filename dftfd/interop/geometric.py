@@ -14,6 +14,7 @@ import numpy as np
 from dftfd.errors import DftfdError, InputError, MissingDependencyError, UnsupportedError, closest_names, shown
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.runtime.written_numbers import real
+from dftfd.system.internal_coordinates import warn_about_distances
 
 # Name: geomeTRIC's class, whether fragments are connected, whether Cartesians are added.
 _COORDINATES = {
@@ -149,7 +150,7 @@ def _constraints(system, text):
 
     if not text:
         return None, [None]
-    _require_constraints(text)
+    _require_constraints(text, system.xyzs[0])
     try:
         objects, targets = prepare.parse_constraints(system, text)
     except (KeyError, ValueError, IndexError, RuntimeError) as error:
@@ -165,9 +166,13 @@ def _constraints(system, text):
 _ATOMS_OF = {"distance": 2, "angle": 3, "dihedral": 4}
 
 
-def _require_constraints(text):
+def _require_constraints(text, positions):
     """InputError for what geomeTRIC takes without a word: no constraint at all, text behind $, impossible values, two
-    values of one coordinate, radians."""
+    values of one coordinate, radians; a warning for distances in other units than angstrom.
+
+    positions: (atom, 3) [angstrom].
+    """
+    known = {str(k): r for k, r in enumerate(positions, start=1)}
     lines = [words for line in text.split("\n") if (words := line.partition("#")[0].lower().split())]
     modes = [words for words in lines if words[0].startswith("$")]
     if wrong := next((words for words in modes if words not in (["$freeze"], ["$set"], ["$scan"])), None):
@@ -187,6 +192,9 @@ def _require_constraints(text):
         if mode == "$set" and kind != mode and (value is None or not limits[0] < value <= limits[1]):
             line = " ".join([kind, *words])
             raise InputError(f"$set {shown(line)}: a distance [angstrom] or an angle [degree] expected at its end.")
+        if kind == "distance" and value is not None and known.keys() >= {*atoms}:
+            present = float(np.linalg.norm(known[atoms[1]] - known[atoms[0]]))
+            warn_about_distances(f"$set {kind} {' '.join(atoms)}", [value], present)
 
 
 def _internal_coordinates(system, name, constraints, targets):

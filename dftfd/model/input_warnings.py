@@ -112,7 +112,26 @@ def warn_about_sizes(options, molecule) -> None:
     }
     for words in (words for words, is_odd in odd.items() if is_odd):
         _warn(f"{words}: is another unit or order meant?")
+    if len(charges) and max(charges) <= 5 and _are_charges_behind(np.asarray(options.point_charges)):
+        _warn("point_charges: the last numbers of the rows look like charges; rows are charge, x, y, z.")
     _warn_about_close_charges(options.point_charges, molecule)
+
+
+def _are_charges_behind(rows) -> bool:
+    """Whether the last of four columns may hold charges and the first one coordinates.
+
+    Its numbers may be charges, none is zero, and they are of fewer kinds, add up to a whole number or are whole, where
+    those in front do not and are not; or those in front are above 2 and not whole.
+    """
+    q, last = rows[:, 0], rows[:, 3]
+    if not np.all(last) or np.abs(last).max() > 2:
+        return False
+    is_whole = lambda x: np.abs(x - np.round(x)) < 1e-4
+    n_kinds = lambda x: len(np.unique(np.round(x, 4)))
+    is_sum = len(rows) > 1 and is_whole(last.sum()) and not is_whole(q.sum())
+    is_ion = is_whole(last).all() and not is_whole(q).any() and not is_whole(rows[:, 1:3]).all()
+    is_alike = len(rows) > 2 and n_kinds(last) < n_kinds(q) == len(q)
+    return bool(is_sum or is_ion or is_alike or np.any((np.abs(q) > 2) & ~is_whole(q)))
 
 
 def _warn_about_close_charges(charges, molecule):

@@ -70,7 +70,10 @@ def _as_text(value):
 
 
 def require_bare(value) -> None:
-    """UnclearNumber for numbers with a unit, a mask or named columns, which NumPy's arrays do not have."""
+    """UnclearNumber for numbers with a unit, a mask or named columns, which NumPy's arrays do not have.
+
+    Lists and tuples are looked into, since an array of their entries has none of these either.
+    """
     for what, has in (
         ("a unit", hasattr(value, "unit") or hasattr(value, "units")),
         ("masked values", np.ma.is_masked(value)),
@@ -78,6 +81,10 @@ def require_bare(value) -> None:
     ):
         if has:
             raise UnclearNumber(f"a {type(value).__name__} with {what} is not an array of bare numbers")
+    if isinstance(value, list | tuple):
+        for one in value:
+            if type(one) not in (float, int, str, np.float64):
+                require_bare(one)
 
 
 def _as_real(value):

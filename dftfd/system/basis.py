@@ -1,11 +1,12 @@
 """Which basis set and core potential each atom gets: from what the user wrote to one entry per atom."""
 
 import re
+import warnings
 from collections.abc import Mapping
 from numbers import Integral, Real
 
 from dftfd.elements import ATOMIC_NUMBERS, AtomName, parse_atom_name
-from dftfd.errors import InputError, shown
+from dftfd.errors import InputError, InputWarning, shown
 from dftfd.libcint.basis_sets import (
     display_name,
     functions_by_momentum,
@@ -20,6 +21,9 @@ from dftfd.libcint.basis_sets import (
 )
 
 MAX_ANGULAR_MOMENTUM = 12
+
+_MOST_ECP_MOMENTUM = 5
+"""Above it PySCF's integrals of core potentials depend on the molecule's orientation."""
 
 LEAST_EXPONENT, LARGEST_EXPONENT = 1e-8, 1e12
 """bohr^-2: functions of 1e4 bohr, farther than any grid reaches, and of 1e-6 bohr, a tenth of a proton's radius."""
@@ -154,7 +158,7 @@ def _given_ecp(entry, name, required):
         if potential is None and required:
             raise InputError(f"ecp {shown(entry)} has no core potential for {name.symbol}.")
         return potential
-    return checked_ecp(entry, name)
+    return _require_terms(_check_ecp(to_tuples(entry), name), name)
 
 
 _MISSING = object()
@@ -229,8 +233,26 @@ def _check_ecp(ecp, name):
     well_formed = isinstance(ecp, tuple) and len(ecp) == 2 and isinstance(ecp[1], tuple)
     if not well_formed or not _is_count(ecp[0], 118) or not all(_is_channel(channel) for channel in ecp[1]):
         raise InputError(
-            f"ecp of {name.label}: expected a name or [core electrons, "
-            f"[[l, [[[exponent, coefficient], ...], ...]], ...]], found {shown(ecp)}."
+            f"ecp of {name.label}: expected a name or [core electrons, [[l, [[[exponent, coefficient], ...], ...]], "
+            f"...]], l from -1 (the local part) to {_MOST_ECP_MOMENTUM}, exponents above 0, found {shown(ecp)}."
+        )
+    return ecp
+
+
+def _require_terms(ecp, name):
+    """The potential; InputError where it has none of its terms, a warning where a term has a third number."""
+    terms = [term for _, powers in ecp[1] for power in powers for term in power]
+    if not terms:
+        raise InputError(
+            f"ecp of {name.label}: {shown(ecp)} has no terms, and nothing would keep electrons out of the core; give "
+            "them, the name of a potential, or None for all electrons."
+        )
+    if odd := next((term for term in terms if len(term) > 2), None):
+        warnings.warn(
+            f"ecp of {name.label}: the third number of {shown(odd)} is taken for a coefficient of spin-orbit coupling, "
+            "which is left out; terms are [exponent, coefficient], in a list for each power of r, r^-2 first.",
+            InputWarning,
+            stacklevel=3,
         )
     return ecp
 
@@ -239,8 +261,9 @@ def _is_channel(channel):
     if not isinstance(channel, tuple) or len(channel) != 2 or not isinstance(channel[1], tuple):
         return False
     l, powers = channel
-    terms = [term for power in powers if isinstance(power, tuple) for term in power]
-    return isinstance(l, Integral) and int(l) >= -1 and all(_is_row(term) and len(term) >= 2 for term in terms)
+    if not _is_count(l, _MOST_ECP_MOMENTUM) and l != -1 or not all(isinstance(power, tuple) for power in powers):
+        return False
+    return all(_is_row(term) and len(term) in (2, 3) and term[0] > 0 for power in powers for term in power)
 
 
 def _is_count(value, largest):

@@ -7,12 +7,14 @@ of decimals, where the first three are not, or that make the better molecule, ma
 
 import itertools
 import re
+import warnings
 
 import numpy as np
 
 from dftfd.elements import ATOMIC_NUMBERS, parse_atom_name
-from dftfd.errors import InputError, shown
+from dftfd.errors import InputError, InputWarning, shown
 from dftfd.runtime.written_numbers import real, whole
+from dftfd.system.molfile import warn_of_isotopes
 
 _PERIODIC = re.compile(
     r"""lattice\s*=|(?<!\w)(?:(?:cell|box)\s*(?:[=:]\s*["'\[(]+\s*[0-9]|[=:]?(?:\s+[0-9.]{1,12}){3})|pbc\s*=\s*["'\[(]?(?:\s|,|F(?:alse)?)*T)""",
@@ -52,12 +54,40 @@ def said_of_columns(comment: str, rows: list[list[str]]) -> dict[str, str]:
 
     Initial ones, which programs take for an input, where they are not zero throughout.
     """
+    named = _named_columns(comment, rows)
+    return told_of_sums({name: [real(words[0]) or 0.0 for words in column] for name, column in named.items()})
+
+
+def _named_columns(comment, rows) -> dict[str, list[list[str]]]:
+    """The words of each atom by the names of columns, where the comment of extended xyz tells them."""
     layout, start = _PROPERTIES.search(comment), 0
     words, columns = layout[1].strip("\"'").split(":") if layout else [], {}
     for name, count in zip(words[::3], words[2::3], strict=False):
-        columns[name] = [real(row[start]) or 0.0 for row in rows if start < len(row)]
-        start += whole(count) or 0
-    return told_of_sums(columns)
+        end = start + (whole(count) or 0)
+        columns[name] = [row[start:end] for row in rows if start < len(row)] if end > start else []
+        start = end
+    return columns
+
+
+def warn_of_columns(comment: str, rows: list[list[str]], source: str) -> None:
+    """Warn of columns of extended xyz that tell of fixed atoms, and of masses of isotopes: neither is read."""
+    from dftfd.libcint.mole import average_masses  # PySCF, which help and lists do not wait for
+
+    columns = {name.lower(): column for name, column in _named_columns(comment, rows).items()}
+    if any(word[:1] in "Ff0" for words in columns.get("move_mask", ()) for word in words):
+        warn_of_constraints(f"{source}: the column move_mask fixes atoms, and")
+    masses = [real(words[0]) or 0.0 for words in columns.get("masses", columns.get("mass", ()))]
+    if any(masses) and len(masses) == len(rows):
+        usual = average_masses([ATOMIC_NUMBERS[parse_atom_name(row[0], "atom").symbol] for row in rows])
+        if np.abs(usual - masses).max() > 0.05:
+            warn_of_isotopes(source)
+
+
+def warn_of_constraints(what: str) -> None:
+    """Warn that constraints which stand beside a geometry are not read."""
+    warnings.warn(
+        f"{what} is not read: give constraints= (--constraints) to an optimisation.", InputWarning, stacklevel=6
+    )
 
 
 def told_of_sums(columns: dict[str, list[float]]) -> dict[str, str]:

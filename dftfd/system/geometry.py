@@ -31,7 +31,13 @@ from dftfd.errors import FileError, InputError, InputWarning, odd_character, sho
 from dftfd.runtime.arguments import require_bare
 from dftfd.runtime.files import decoded, read_bytes
 from dftfd.runtime.written_numbers import UnclearNumber, fields, has_unclear_commas, real, separated
-from dftfd.system.columns import check_columns, check_further_columns, refuse_types, said_of_columns
+from dftfd.system.columns import (
+    check_columns,
+    check_further_columns,
+    refuse_types,
+    said_of_columns,
+    warn_of_columns,
+)
 from dftfd.system.comment_line import ion_of_atoms, said_behind, said_in, unit_of
 from dftfd.system.molfile import atoms_of, is_molfile, records, titles
 
@@ -259,6 +265,7 @@ def _parse_xyz(lines, first, source):
         atoms.append(_parse_atom(row[:4], f"atom {len(atoms) + 1}", f"{source}, line {number}"))
     check_further_columns(comment, rows, source)
     refuse_types(comment, rows, source)
+    warn_of_columns(comment, rows, source)
     said = said_in(comment, source)
     columns = {about: name for about, name in said_of_columns(comment, rows).items() if about not in said}
     ion = {} if "charge" in said else ion_of_atoms(comment, [name.symbol for name, _ in atoms])

@@ -4,11 +4,12 @@ Atoms count from 0. Two atoms give a distance [angstrom], three the angle at the
 the middle two [degree], with the sign of IUPAC, clockwise. What is bonded to the last atom moves along with it.
 """
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 
-from dftfd.errors import InputError
+from dftfd.errors import InputError, InputWarning
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM, covalent_radii
 from dftfd.system.molecule import Molecule
 
@@ -50,6 +51,24 @@ def value_of(coordinates: np.ndarray, atoms: Sequence[int]) -> float:
     u, axis, v = p[1] - p[0], p[2] - p[1], p[3] - p[2]
     left, right = np.cross(u, axis), np.cross(axis, v)
     return float(np.degrees(np.arctan2(np.linalg.norm(axis) * (u @ right), left @ right)))
+
+
+def warn_about_distances(what: str, values: Sequence[float], present: float) -> None:
+    """Warn where all distances [angstrom] are those of another unit, beside the present one: picometres, nanometres.
+
+    Twenty times as far apart no bond, and a fifth as far, nothing but a collision is left.
+    """
+    for unit, is_unit in (
+        ("picometres", min(values) > 20 * present),
+        ("nanometres", max(values) < 0.2 * present),
+    ):
+        if is_unit:
+            warnings.warn(
+                f"{what}: {' to '.join(f'{v:g}' for v in dict.fromkeys((values[0], values[-1])))} angstrom, where the "
+                f"atoms are {present:.4g} angstrom apart now; are {unit} meant? Angstrom are expected.",
+                InputWarning,
+                stacklevel=5,
+            )
 
 
 def with_value(molecule: Molecule, atoms: Sequence[int], value: float) -> np.ndarray:

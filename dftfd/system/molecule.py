@@ -24,7 +24,7 @@ from dftfd.runtime.arguments import Kind, array, choice, public, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.system.basis import basis_remarks, core_remarks, diffuse_remarks, require_core, resolve_basis, resolve_ecp
-from dftfd.system.columns import told_of_sums
+from dftfd.system.columns import told_of_sums, warn_of_constraints
 from dftfd.system.comment_line import said_behind
 from dftfd.system.geometry import (
     Geometry,
@@ -178,13 +178,19 @@ class Molecule(ShownAsText):
             raise InputError(f"new coordinates have shape {coordinates.shape}, expected {self.coordinates.shape}.")
         check_positions(self.labels, self.ghost, coordinates, allow_close=True)
         size, before = (np.linalg.norm(r - r.mean(axis=0)) for r in (coordinates, self.coordinates))
-        if abs(size - BOHR_IN_ANGSTROM * before) < 0.02 * before:  # no step of a scan or an optimisation is so long
-            warnings.warn(
-                f"the new coordinates are {size / before:.3f} times as far apart as the old ones, as bohr are in "
-                "angstrom: is that their unit? Bohr are expected.",
-                InputWarning,
-                stacklevel=3,
-            )
+        for unit, per_bohr in (
+            ("angstrom", BOHR_IN_ANGSTROM),
+            *((u, n * BOHR_IN_ANGSTROM) for u, n in _NOT_READ.items()),
+        ):
+            if (
+                abs(size - per_bohr * before) < 0.04 * per_bohr * before
+            ):  # no step of a scan or an optimisation is so long
+                warnings.warn(
+                    f"the new coordinates are {size / before:.3g} times as far apart as the old ones, as bohr are in "
+                    f"{unit}: is that their unit? Bohr are expected.",
+                    InputWarning,
+                    stacklevel=3,
+                )
         return replace(self, coordinates=coordinates)
 
 
@@ -528,7 +534,7 @@ def from_ase(atoms) -> Geometry:
     """Symbols and positions [angstrom] of an ASE Atoms; element 'X' is refused, periodic directions too.
 
     Initial charges and magnetic moments that are not zero say the molecule's charge and spin, by their sums. Entries of
-    info, other columns and a calculator's magnetic moment only mention them.
+    info, other columns and a calculator's magnetic moment only mention them. Constraints are not read.
     """
     if np.any(atoms.get_pbc()):
         raise UnsupportedError("these ASE Atoms are periodic; only molecules are supported (atoms.pbc = False).")
@@ -539,6 +545,8 @@ def from_ase(atoms) -> Geometry:
     found = parse_atom_list(list(zip(symbols, positions, strict=True)))
     if "masses" in getattr(atoms, "arrays", {}):
         warn_of_isotopes("these ASE Atoms")
+    if kinds := dict.fromkeys(type(constraint).__name__ for constraint in getattr(atoms, "constraints", ())):
+        warn_of_constraints(f"the constraint of these ASE Atoms ({', '.join(kinds)})")
     said: dict[str, Any] = {"charge": _sum_of(atoms, "charges"), "spin": _sum_of(atoms, "magnetic_moments")}
     mentions = {name: word for name, word in _mentions(atoms).items() if said[name] is None}
     return replace(found, **said, mentions=mentions)

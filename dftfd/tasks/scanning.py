@@ -39,7 +39,7 @@ from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.progress import Progress, as_progress
 from dftfd.runtime.records import HEAD, digest, pieces_of, recorded
-from dftfd.system.internal_coordinates import KINDS, UNITS, value_of, with_value
+from dftfd.system.internal_coordinates import KINDS, UNITS, value_of, warn_about_distances, with_value
 from dftfd.system.molecule import CLOSE, Molecule
 from dftfd.tasks.optimization import (
     SAME_GEOMETRY,
@@ -402,8 +402,10 @@ def _require_coordinate(molecule, atoms, values, relaxed):
     if kind != "dihedral" and not all(0 < v <= (180 if kind == "angle" else math.inf) for v in values):
         expected = "distances above 0 [angstrom]" if kind == "distance" else "angles above 0, up to 180 [degree]"
         raise InputError(f"values={shown(values)}: {expected} expected.")
-    if not np.all(np.isfinite(value_of(molecule.coordinates, atoms))):
+    if not np.all(np.isfinite(present := value_of(molecule.coordinates, atoms))):
         raise InputError(f"atoms={shown(atoms)} have no such coordinate in this geometry.")
+    if kind == "distance":
+        warn_about_distances("values", values, present)
     for value in () if relaxed or kind == "distance" else values:
         close = molecule.at(with_value(molecule, atoms, value)).shortest_distance
         if close is not None and close[2] < CLOSE:

@@ -21,6 +21,7 @@ from dftfd.autofd.scalar.program import ScalarProgram, evaluate
 from dftfd.autofd.scalar.reader import exact_program
 from dftfd.errors import InputError, UnsupportedError, closest_names, shown
 from dftfd.functionals.base import Functional
+from dftfd.runtime.arguments import accepted, require_bare
 from dftfd.verify.enclosures import Boxes, Dual, OnSeries
 from dftfd.verify.factored import Factored, factored
 from dftfd.verify.intervals import Interval, exactly, require_nearest
@@ -101,6 +102,7 @@ class Enclosure(NamedTuple):
 
 def end(x, towards: float) -> float:
     """An end of a domain as float64, further out where a number of another kind is none."""
+    require_bare(accepted(not isinstance(x, bool | np.bool_), x))
     x = x.item() if hasattr(x, "item") else x
     near = float(x)
     exact = Fraction(*x.as_integer_ratio()) if math.isfinite(near) else near
@@ -284,6 +286,7 @@ def arguments_of(code) -> tuple[str, ...]:
 
 def _checked_ends(name: str, ends) -> tuple[float, float]:
     try:
+        require_bare(ends)
         a, b = (end(x, far) for x, far in zip(ends, (-math.inf, math.inf), strict=True))
     except Exception as error:
         raise InputError(f"domain of {name}: {shown(ends)} found; a pair of numbers expected.") from error
