@@ -518,7 +518,10 @@ def _of_functional(seed: int, boxes: int, entry: dict) -> list[str]:
     F = lambda p: (
         (v + shift + mpmath.mpf(tilt) * p["rs"]) * mpmath.mpf(0.1) if isinstance(v := f.value(p), mpmath.mpf) else v
     )
-    points = [p for p in f.sample(30)][:120]
+    # the code's r_s and s have the roundings of pi and of fractions: a needle next to an end may lie outside for it
+    inside = lambda k, x: ends[k][0] * (1 + noise) <= x <= ends[k][1] * (1 - noise)
+    noise = mpmath.mpf(10) ** -14
+    points = [p for p in f.sample(30) if all(inside(k, x) for k, x in p.items())][:120]
     h, digits = mpmath.mpf(10) ** -340, 1200  # a second difference divides by h^2
     wrong = []
 
@@ -543,7 +546,6 @@ def _of_functional(seed: int, boxes: int, entry: dict) -> list[str]:
     for condition in rng.sample(list(_CONDITIONS), 2) if with_kernel else []:
         judge = lambda p, condition=condition: left_side(p, condition)
         found = [(judge(p), p) for p in points]
-        noise = mpmath.mpf(10) ** -14  # of pi and of fractions that exponents stand for
         bad = next(
             (p for v, p in found if v is None or (isinstance(v, mpmath.mpf) and v < -noise * (1 + abs(v)))), None
         )

@@ -22,7 +22,7 @@ from dftfd.verify.local_conditions import CONDITIONS, part_of
 from dftfd.verify.proofs import decidable
 
 RECORD = Path(__file__).parents[2] / "data/proofs/record.jsonl"
-RULES = 2
+RULES = 3
 """Raised when a mend of the prover could take proofs away; lines of the record say by which rules they were made."""
 
 
@@ -111,12 +111,13 @@ def main() -> None:
             pair, formula = (name, condition), formula_of(name, condition)
             if pair in done and not is_open(done[pair]):
                 continue
-            same = first.setdefault(formula, pair)
-            if same in done and not is_open(done[same]) and same != pair:
+            same = first.get(formula, pair)
+            if same != pair and not is_open(done[same]):
                 entry = done[same] | {"functional": name, "same formula as": same[0]}
             else:
                 entry = tried(name, condition, arguments.boxes, arguments.seconds)
-                first[formula] = pair
+                if entry["outcome"] != "refused":  # which may be for another part of the functional
+                    first[formula] = pair
             done[pair] = entry
             with RECORD.open("a") as file:
                 file.write(json.dumps(entry) + "\n")
