@@ -104,6 +104,13 @@ def test_fractions_are_those_of_the_papers():
     assert revdsd.dispersion == ("d4", "revdsdpbep86")
 
 
+def test_fractions_that_were_fitted_with_another_correction():
+    """Table 3 of Santra, Sylvetsky and Martin: revDSD-PBEP86-D3(BJ), which had the fractions of D4."""
+    revdsd = dftfd.get_functional("revDSD-PBEP86-D3(BJ)")
+    assert [c for c, _ in revdsd.terms] == [0.31, 0.4296] and revdsd.exact_exchange == ((0.0, 0.69),)
+    assert revdsd.pt2 == (0.5785, 0.0799) and revdsd.dispersion == ("d3bj", "revdsdpbep86")
+
+
 def test_own_double_hybrid():
     """By arithmetic or as text; a definition leads back to it, and sums and factors count."""
     x, c, pt2 = (dftfd.get_functional(name) for name in ("gga_x_pbe", "gga_c_pbe", "pt2"))
