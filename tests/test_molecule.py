@@ -205,6 +205,18 @@ def test_a_basis_without_the_diffuse_functions_of_its_name_is_noted():
         assert not molecule(WATER, basis).diffuse_remarks
 
 
+def test_a_basis_that_is_the_next_smaller_one_is_told():
+    """Two errors of the Basis Set Exchange: its ano-pVTZ is ano-pVDZ, and its aug-ccX-TZ has ccX-TZ's functions."""
+    pytest.importorskip("basis_set_exchange")
+    with pytest.warns(InputWarning, match="the table of ano-pvtz is that of ano-pvdz for H, O"):
+        water = molecule(WATER, "ano-pvtz")
+    assert water.n_ao == molecule(WATER, "cc-pvdz").n_ao
+    (remark,) = molecule("O 0 0 0;", "aug-ccx-tz", spin=2).diffuse_remarks
+    assert remark == "aug-ccx-tz has no diffuse functions for O: it is ccx-tz there."
+    for basis in ("cc-pvtz", "ano-pvqz", "ano-rcc-vtzp", "unc-cc-pvqz"):
+        assert not molecule(WATER, basis).basis_remarks
+
+
 def test_valence_only_sets_never_run_without_their_potential():
     """ma-def2 on cerium needs a potential that the library lacks: refused, not run with all electrons."""
     with pytest.raises(InputError, match="core potential is not in the library"):

@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 
 from dftfd.elements import ATOMIC_NUMBERS, AtomName, parse_atom_name
@@ -28,8 +28,11 @@ _MOST_ECP_MOMENTUM = 5
 LEAST_EXPONENT, LARGEST_EXPONENT = 1e-8, 1e12
 """bohr^-2: functions of 1e4 bohr, farther than any grid reaches, and of 1e-6 bohr, a tenth of a proton's radius."""
 
-_DIFFUSE = re.compile(r"(?:[dtq]?aug)(?=c?c?p)|\++|(?<=vp)d$|(?<=vpp)d$")
+_DIFFUSE = re.compile(r"[dtq]?aug(?=c?c?p|ccx)|\++|(?<=vp)d$|(?<=vpp)d$")
 """What keys of basis sets say of diffuse functions: augccpvdz, 631++g*, def2tzvpd."""
+
+_CARDINAL, _ONE_LOWER = re.compile(r"(?<=v)[tq5](?=z)|(?<=anor)[123]"), str.maketrans("tq5321", "dtq210")
+"""What keys say of the size: anopvtz, anor3."""
 
 
 def resolve_basis(basis, names: tuple[AtomName, ...]) -> tuple:
@@ -64,11 +67,30 @@ def basis_remarks(symbols, atom_basis) -> tuple[str, ...]:
             counts, of_whole = (functions_by_momentum(load_basis(k, symbol)) for k in (key, key[2:]))
             for l in sorted(l for l in of_whole if counts[l] < of_whole[l]):
                 lacking.setdefault((key, "spdfghiklmnoq"[l]), []).append(symbol)
-    return tuple(
-        f"the table of {display_name(key)} lacks {letter} functions of {', '.join(elements)} that "
-        f"{display_name(key[2:])} has; take {display_name(key[2:])}d, or {display_name(key[2:])} for these elements."
-        for (key, letter), elements in lacking.items()
+    smaller = _equal_sets(named, lambda key: _CARDINAL.sub(lambda match: match[0].translate(_ONE_LOWER), key))
+    return (
+        *(
+            f"the table of {display_name(key)} lacks {letter} functions of {', '.join(elements)} that "
+            f"{display_name(key[2:])} has; take {display_name(key[2:])}d, or {display_name(key[2:])} for these elements."
+            for (key, letter), elements in lacking.items()
+        ),
+        *(
+            f"the table of {display_name(key)} is that of {display_name(base)} for {', '.join(elements)}: nothing is "
+            "gained by the larger one."
+            for (key, base), elements in smaller.items()
+        ),
     )
+
+
+def _equal_sets(named, simpler: Callable[[str], str]) -> dict[tuple[str, str], list[str]]:
+    """{(key, the simpler set that its name promises more than): elements for which both tables are equal}"""
+    found: dict[tuple[str, str], list[str]] = {}
+    for key, symbol in sorted(named):
+        base = simpler(key)
+        if base != key and is_known_basis(base.removeprefix("unc")) and has_functions(base, symbol):
+            if sorted(load_basis(key, symbol)) == sorted(load_basis(base, symbol)):
+                found.setdefault((key, base), []).append(symbol)
+    return found
 
 
 def core_remarks(symbols, atom_basis, atom_ecp) -> tuple[str, ...]:
@@ -95,12 +117,9 @@ def diffuse_remarks(symbols, atom_basis) -> tuple[str, ...]:
 
     H and He are left out, to which many augmented sets add nothing on purpose.
     """
-    lacking: dict[tuple[str, str], list[str]] = {}
-    for key, symbol in dict.fromkeys(zip(atom_basis, symbols, strict=True)):
-        base = _DIFFUSE.sub("", key) if isinstance(key, str) and ATOMIC_NUMBERS[symbol] > ATOMIC_NUMBERS["He"] else key
-        if base != key and is_known_basis(base.removeprefix("unc")) and has_functions(base, symbol):
-            if sorted(load_basis(key, symbol)) == sorted(load_basis(base, symbol)):
-                lacking.setdefault((key, base), []).append(symbol)
+    pairs = dict.fromkeys(zip(atom_basis, symbols, strict=True))
+    named = [(k, s) for k, s in pairs if isinstance(k, str) and ATOMIC_NUMBERS[s] > ATOMIC_NUMBERS["He"]]
+    lacking = _equal_sets(named, lambda key: _DIFFUSE.sub("", key))
     return tuple(
         f"{display_name(key)} has no diffuse functions for {', '.join(elements)}: it is {display_name(base)} there."
         for (key, base), elements in lacking.items()
