@@ -459,7 +459,13 @@ def test_mol_files_say_more_than_their_atoms():
         molecule(text(n=1), "sto-3g")
     with pytest.raises(InputError, match="names an atom that is not there"):
         molecule(text(tail="M  CHG  1   9   2\n"), "sto-3g")
-    ethane = text().replace("He", "C ").replace("2  0  0", "2  1  0").replace("M  END", "  1  2  1  0\nM  END")
+    ethane = (
+        text()
+        .replace("He", "C ")
+        .replace("3.0000", "1.5000")
+        .replace("2  0  0", "2  1  0")
+        .replace("M  END", "  1  2  1  0\nM  END")
+    )
     with pytest.warns(InputWarning, match="no hydrogens"):
         molecule(ethane, "sto-3g")
 

@@ -1,6 +1,7 @@
 """Names, numbers and objects that mean something else than they were read as: the ninth and tenth round of attacks."""
 
 import warnings
+from contextlib import nullcontext, suppress
 
 import numpy as np
 import pytest
@@ -338,3 +339,105 @@ def test_masked_rows_and_units_within_lists_are_no_numbers():
         dftfd.prove(lambda x: x, domain={"x": MASKED})
     with pytest.raises(InputError, match="domain of x"):
         dftfd.prove(lambda x: x, domain={"x": (False, True)})
+
+
+@pytest.mark.parametrize(
+    ("entries", "word"),
+    [
+        ({"info": {"total_charge": value}}, "total_charge=-2")
+        for value in ("-2", [-2], (-2.0,), np.array([-2]), np.float32(-2), " -2 ")
+    ]
+    + [
+        ({"info": {"charge": np.array([-2])}}, "info charge=-2"),
+        ({"info": {"multiplicity": "3"}}, "info multiplicity=3.0"),
+        ({"info": {"spin_multiplicity": [3]}}, "spin_multiplicity=3"),
+        ({"info": {"state": "triplet", "mult": "triplet"}}, "mult=triplet"),
+        ({"arrays": {"charges": [[-1.5], [-0.5]]}}, "charges"),
+        ({"arrays": {"oxidation_states": [-1, -1]}}, "oxidation_states"),
+        ({"results": {"charges": [-1.5, -0.5]}}, "charges"),
+        ({"results": {"magmoms": [1.0, 1.0]}}, "magmoms"),
+        ({"results": {"magmom": np.array([2.0])}}, "magmom of its calculator 2"),
+        ({"parameters": {"charge": -2, "mult": 1}}, "calculator charge=-2"),
+        ({"parameters": {"qtot": -2}}, "qtot=-2"),
+    ],
+)
+def test_entries_of_ase_of_any_type_are_mentioned(entries, word):
+    """Texts, arrays of one number, columns of one column and calculators told of another molecule, in vain."""
+    ase = pytest.importorskip("ase")
+    atoms = ase.Atoms("O2", [(0, 0, 0), (0, 0, 1.2)])
+    atoms.info.update(entries.get("info", {}))
+    for name, column in entries.get("arrays", {}).items():
+        atoms.set_array(name, np.array(column))
+    parts = {name: entries.get(name, {}) for name in ("results", "parameters")}
+    atoms.calc = type("Calculator", (), parts)() if "info" not in entries else None
+    with pytest.warns(InputWarning, match=f"says '{word}.*, but no (charge|spin) as a number"):
+        molecule(atoms, "sto-3g")
+
+
+def test_entries_of_ase_that_say_nothing_are_silent():
+    ase = pytest.importorskip("ase")
+    atoms = ase.Atoms("O2", [(0, 0, 0), (0, 0, 1.2)])
+    atoms.info.update(
+        charge="0", spin=[0], multiplicity=np.array([1]), name="charge 2 of 3", title="radical", id=["-2"]
+    )
+    atoms.calc = type("Calculator", (), {"results": {"charges": np.array([0.1, -0.1])}, "parameters": {"mult": 1}})()
+    assert molecule(atoms, "sto-3g").n_electrons == 16
+
+
+CHARGED = """
+  by hand
+
+  {n}  {bonds}  0  0  0  0  0  0  0  0999 V2000
+{atoms}{tail}M  END
+"""
+
+
+@pytest.mark.parametrize(
+    ("symbols", "bonds", "tail", "warns"),
+    [
+        ("N", "", "M  CHG  1   1   1\n", True),  # ammonium
+        ("OC", "  1  2  1  0\n", "M  CHG  1   1  -1\n", True),  # methanolate
+        ("C", "", "M  RAD  1   1   2\n", True),  # methyl
+        ("S", "", "M  CHG  1   1  -1\n", True),
+        ("O", "", "M  CHG  1   1  -2\n", False),
+        ("CO", "  1  2  3  0\n", "M  CHG  2   1  -1   2   1\n", False),
+        ("CN", "  1  2  3  0\n", "M  CHG  1   1  -1\n", False),
+        ("O", "", "M  RAD  1   1   3\n", False),
+        ("Cl", "", "M  CHG  1   1  -1\n", False),
+    ],
+)
+def test_ions_and_radicals_of_mol_files_without_hydrogens_warn(symbols, bonds, tail, warns):
+    """RDKit's ammonium without hydrogens was N+."""
+    names = ["Cl"] if symbols == "Cl" else list(symbols)
+    atoms = "".join(f"    0.0000    0.0000{1.2 * k:10.4f} {name:<2s}  0  0\n" for k, name in enumerate(names))
+    text = CHARGED.format(n=len(names), bonds=bonds.count("\n"), atoms=atoms, tail=bonds + tail)
+    with pytest.warns(InputWarning, match="no hydrogens") if warns else nullcontext(), suppress(InputError):
+        molecule(text, "sto-3g")
+
+
+@pytest.mark.parametrize(
+    "rows", ["S 0 0 0; O 0 2.343 1.361; O 0 -2.343 1.361", "O 0 0 0; O 0 0 2.28", "Na 0 0 0; Cl 0 0 4.46"]
+)
+def test_bohr_of_molecules_without_hydrogen_warn(rows):
+    """Of 73 such molecules of W4-17, S22 and others 68 warn in bohr, and none in angstrom."""
+    with pytest.warns(InputWarning, match="long for a bond; .* should the unit be bohr"):
+        molecule(rows, "def2-svp")
+    assert molecule(rows, "def2-svp", unit="bohr").n_atoms > 1
+    for far in ("Zn 0 0 0; Zn 0 0 4.0", "Ar 0 0 0; Cl 0 0 3.9; Cl 0 0 5.9", "N 0 0 0; N 0 0 4"):
+        molecule(far, "def2-svp")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"atom": "H 0 0 0; F 0 0 1.5"}, {"unit": "Bohr"}, {"basis": "631g"}, {"atom": "nonsense"}]
+)
+def test_a_mole_that_was_changed_after_build_warns(changes):
+    """PySCF goes on with what was built; the new geometry or basis set was left out without a word."""
+    mole = gto.M(atom="H 0 0 0; F 0 0 0.92", basis="sto3g", verbose=0)
+    assert molecule(mole).n_ao == 6
+    for name, value in changes.items():
+        setattr(mole, name, value)
+    with pytest.warns(InputWarning, match="changed after mole.build"):
+        molecule(mole)
+    moved = gto.M(atom="H 0 0 0; F 0 0 0.92", basis={"H": "sto3g", "F": "631g"}, symmetry=True, verbose=0)
+    for same in (moved.set_geom_(np.eye(3)[:2] * 2, unit="Bohr", inplace=False), gto.Mole.loads(moved.dumps())):
+        assert molecule(same).n_ao == moved.nao

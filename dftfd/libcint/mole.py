@@ -158,6 +158,23 @@ def _known_to_integrals(mole) -> dict[str, np.ndarray]:
     }
 
 
+_BUILT_OF = ("charges", "coordinates", "angular momenta", "basis functions", "core potentials")
+
+
+def changed_since_built(mole) -> bool:
+    """Whether atom, unit, basis or ecp of a Mole are others than it was built with, which PySCF does not notice."""
+    fresh = mole.copy()
+    fresh.verbose = 0
+    try:
+        with quiet():
+            fresh.build(dump_input=False, parse_arg=False)
+        ours, theirs = _known_to_integrals(fresh), _known_to_integrals(mole)
+    except Exception:  # attributes of which nothing can be built
+        return True
+    same = lambda a, b: a.shape == b.shape and np.allclose(a, b, rtol=1e-6, atol=1e-6)
+    return not all(same(ours[what], theirs[what]) for what in _BUILT_OF)
+
+
 def _refuse_unsupported(mole):
     if not isinstance(mole, gto.Mole):
         raise UnsupportedError(f"{type(mole).__name__} is not a molecule; periodic cells are not supported.")

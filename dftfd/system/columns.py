@@ -23,7 +23,10 @@ _PERIODIC = re.compile(
 _NOT_PERIODIC = re.compile(r"""pbc\s*=\s*["']?\s*F\s+F\s+F""", re.I)
 _PROPERTIES = re.compile(r"properties\s*=\s*(\S+)", re.I)
 _GHOST = re.compile(r"[(\[]?(?:gh|ghost|bq|dummy|ghost=(?:true|t|1))[)\]]?", re.I)
-_COLUMNS = {"charge": re.compile(r"charges?$|^q$", re.I), "spin": re.compile(r"magmoms?$|spins?$|^moments?$", re.I)}
+_COLUMNS = {
+    "charge": re.compile(r"charges?$|^q$|^oxidation_states?$", re.I),
+    "spin": re.compile(r"magmoms?$|spins?$|^moments?$", re.I),
+}
 
 
 def check_columns(comment: str, source: str) -> None:

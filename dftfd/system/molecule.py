@@ -6,6 +6,7 @@ Everything inside is in atomic units; the unit of the input is converted here, a
 """
 
 import os
+import re
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from dftfd.libcint.mole import BOHR_IN_ANGSTROM, covalent_radii
 from dftfd.runtime.arguments import Kind, array, choice, public, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.notebook import ShownAsText
+from dftfd.runtime.written_numbers import real
 from dftfd.system.basis import basis_remarks, core_remarks, diffuse_remarks, require_core, resolve_basis, resolve_ecp
 from dftfd.system.columns import told_of_sums, warn_of_constraints
 from dftfd.system.comment_line import said_behind
@@ -266,6 +268,13 @@ def molecule(
         warnings.warn(remark, InputWarning, stacklevel=3)
     if is_mole:
         bridge.check_same_system(result, source)
+        if bridge.changed_since_built(source):
+            warnings.warn(
+                "atom, unit, basis or ecp of this PySCF Mole were changed after mole.build(), which is what counts: "
+                "call it again if the new values are meant.",
+                InputWarning,
+                stacklevel=3,
+            )
     elif not allow_close:
         warn_about_units(result, unit)
     return result
@@ -379,6 +388,8 @@ _OF_DIMERS = {"CR": 0.58}
 
 _OTHER_UNIT = {"angstrom": "bohr", "bohr": "angstrom"}
 _NOBLE = (2, 10, 18, 36, 54, 86)
+_CLOSED_S = (4, 12, 25, 30, 48, 80)
+"""Be, Mg, Mn, Zn, Cd, Hg, whose dimers are held by dispersion."""
 _NOT_READ = {"picometres": 100.0, "nanometres": 0.1}
 """Units that are not read, by how many times too large all distances are where angstrom is taken for them."""
 
@@ -486,9 +497,10 @@ def warn_about_units(molecule, unit: str) -> None:
 
     Confusing angstrom and bohr scales every bond by 1.89 or 0.53. A hydrogen atom whose nearest neighbour is between
     1.45 and 2.6 covalent distances away and beyond 1.3 angstrom suggests the first where no other atom is bonded (in a
-    transition state some are), one nearer than 0.6 angstrom or any pair below 0.55 covalent distances the second. Where
-    all nearest neighbours are 100 times or a tenth of a covalent distance away, the coordinates were picometres or
-    nanometres. Farther atoms are dissociated or van der Waals partners, not bonds.
+    transition state some are), one nearer than 0.6 angstrom or any pair below 0.55 covalent distances the second.
+    Without hydrogen, and without atoms that have no strong bonds, all nearest neighbours between 1.5 and 2.2 covalent
+    distances suggest the first. Where all nearest neighbours are 100 times or a tenth of a covalent distance away, the
+    coordinates were picometres or nanometres. Farther atoms are dissociated or van der Waals partners, not bonds.
     """
     real = np.flatnonzero(~np.asarray(molecule.ghost))
     if len(real) < 2:
@@ -501,6 +513,8 @@ def warn_about_units(molecule, unit: str) -> None:
     hydrogen = numbers == 1
     bonded_to_hydrogen = hydrogen | (numbers[neighbours] == 1)
     too_long = hydrogen & (angstrom > 1.3) & (ratio < 2.6) & np.all(ratio > 1.45)
+    if np.all((ratio > 1.5) & (ratio < 2.2)) and not np.isin(numbers, (1, *_NOBLE, *_CLOSED_S)).any():
+        too_long = np.full(len(real), True)
     too_short = (bonded_to_hydrogen & (angstrom < 0.6)) | (ratio < 0.55)
     for other, factor in _NOT_READ.items():
         if np.all((ratio / factor > 0.75) & (ratio / factor < 1.3)) and not np.isin(numbers, _NOBLE).all():
@@ -521,6 +535,7 @@ def warn_about_units(molecule, unit: str) -> None:
 
 
 _WORDS = {"charge": ("charge",), "spin": ("spin", "multiplicity")}
+_OF_ELECTRONS = re.compile(r"\s*(?:[0-9][+-]|(?:doub|trip|quart|quint|sext|sept)let)\s*", re.I)
 _USUAL: dict[str, tuple] = {"charge": (0,), "spin": (0, 1), "multiplicity": (1,)}
 """Entries of info that programs understand differently, and their values that say nothing."""
 
@@ -554,20 +569,33 @@ def from_ase(atoms) -> Geometry:
 
 def _mentions(atoms) -> dict[str, str]:
     """Words about charge and spin by what they are about."""
-    info = {str(key).lower(): value for key, value in getattr(atoms, "info", {}).items()}
-    known = [word for words in _WORDS.values() for word in words]
-    plain = {key: value for key, value in info.items() if key not in known and np.ndim(value) == 0}
-    found = said_behind(f"{key}={value}" for key, value in plain.items() if not isinstance(value, str | bool))
-    columns = {name: column for name, column in getattr(atoms, "arrays", {}).items() if np.ndim(column) == 1}
-    found |= told_of_sums({name: list(column) for name, column in columns.items() if column.dtype.kind in "iuf"})
-    moment = getattr(getattr(atoms, "calc", None), "results", {}).get("magmom", 0.0)
-    if np.ndim(moment) == 0 and abs(moment) > 0.5:
+    calculator = getattr(atoms, "calc", None)
+    columns = dict(getattr(atoms, "arrays", {})) | getattr(calculator, "results", {})
+    columns = {name: np.ravel(column) for name, column in columns.items() if np.size(column) == len(atoms)}
+    found = told_of_sums({name: list(column) for name, column in columns.items() if column.dtype.kind in "iuf"})
+    moment = _plain(getattr(calculator, "results", {}).get("magmom", 0.0))
+    if isinstance(moment, int | float) and abs(moment) > 0.5:
         found["spin"] = f"magmom of its calculator {moment:g}"
-    for name, words in _WORDS.items():
-        for word in words:
-            if word in info and info[word] not in _USUAL[word]:
-                found[name] = f"info {word}={shown(info[word], 20)}"
+    for where, entries in (("calculator", getattr(calculator, "parameters", {})), ("info", getattr(atoms, "info", {}))):
+        values = {str(key).lower(): _plain(value) for key, value in entries.items()}
+        known = {word for words in _WORDS.values() for word in words}
+        others = {key: value for key, value in values.items() if key not in known and value is not None}
+        found |= said_behind(f"{key}={value}" for key, value in others.items())
+        for name, words in _WORDS.items():
+            for word in (word for word in words if word in values and values[word] not in (None, *_USUAL[word])):
+                found[name] = f"{where} {word}={shown(values[word], 20)}"
     return found
+
+
+def _plain(value):
+    """A number, '2-' or a word of multiplicity, also as the one entry of a list or an array; None for anything else."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    while isinstance(value, list | tuple) and len(value) == 1:
+        value = value[0]
+    if isinstance(value, str):
+        number = real(value.strip())
+        return (value if _OF_ELECTRONS.fullmatch(value) else None) if number is None else number
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _sum_of(atoms, name) -> int | None:

@@ -62,22 +62,26 @@ def atoms_of(lines, source: str) -> tuple[list[tuple[str, list[float]]], int, in
         raise InputError(f"{source}, line 4: counts {count} atoms, but {shown(tail[0].strip())} follows as one more.")
     if len(atoms) > 1 and lines[1][20:22] == "2D":
         raise InputError(f"{source} holds a drawing in two dimensions; a geometry in three expected.")
-    if _lacks_hydrogens(lines, int(count), [name for name, _ in atoms], codes):
-        warnings.warn(
-            f"{source} has no hydrogens, although free valences remain: none are added.",
-            InputWarning,
-            stacklevel=5,
-        )
     masses = _property(tail, int(count), "ISO", source)
     if masses or any(whole(line[34:36].strip()) for line in lines[4 : 4 + int(count)]):
         warn_of_isotopes(source)
     charges, radicals = (_property(tail, int(count), name, source) for name in ("CHG", "RAD"))
     if charges is None and radicals is None:
-        spin = codes.count(_DOUBLET)
-        return atoms, sum(_OLD_CHARGES.get(code, 0) for code in codes), spin or None
-    if radicals and not set(radicals) <= set(range(4)):
-        raise InputError(f"{source}: radicals M  RAD of {shown(radicals)}; 1 to 3 expected, singlet, doublet, triplet.")
-    return atoms, sum(charges or ()), sum(max(value - 1, 0) for value in radicals) if radicals else None
+        charges = {k: _OLD_CHARGES[code] for k, code in enumerate(codes, start=1) if code in _OLD_CHARGES}
+        radicals = {k: 2 for k, code in enumerate(codes, start=1) if code == _DOUBLET}
+    charges, radicals = charges or {}, radicals or {}
+    if not set(radicals.values()) <= set(range(4)):
+        raise InputError(
+            f"{source}: radicals M  RAD of {shown([*radicals.values()])}; 1 to 3 expected, singlet, doublet, triplet."
+        )
+    if _lacks_hydrogens(lines, [name for name, _ in atoms], charges, radicals):
+        warnings.warn(
+            f"{source} has no hydrogens, although free valences remain: none are added.",
+            InputWarning,
+            stacklevel=5,
+        )
+    spin = sum(max(value - 1, 0) for value in radicals.values()) if radicals else None
+    return atoms, sum(charges.values()), spin
 
 
 def titles(lines) -> list[str]:
@@ -94,31 +98,40 @@ def _is_line_of_atom(line):
     return line[31:32].isalpha() and all(real(line[k : k + 10].strip()) is not None for k in (0, 10, 20))
 
 
-_VALENCES = {"B": 3, "C": 4, "N": 3, "O": 2, "Si": 4}
-"""Bonds of neutral atoms without radical electrons."""
+_VALENCES = {"B": 3, "C": 4, "N": 3, "O": 2, "Si": 4, "P": 3, "S": 2} | dict.fromkeys(("F", "Cl", "Br", "I"), 1)
+"""Fewest bonds of neutral atoms without radical electrons."""
+
+_FREE = {1: 2, 2: 1, 3: 2}
+"""Bonds that a radical lacks, by M  RAD's numbers."""
+
+_PER_CHARGE = {"B": -1} | dict.fromkeys(("N", "O", "P", "S", "F", "Cl", "Br", "I"), 1)
+"""How many bonds more a positive charge makes; of other elements any charge takes one: NH4+, BH4-, CH3+, CH3-."""
 
 
-def _lacks_hydrogens(lines, n_atoms, symbols, codes) -> bool:
+def _lacks_hydrogens(lines, symbols, charges, radicals) -> bool:
     """Whether there are no hydrogens, though the bonds of an atom add up to less than its valence.
 
-    Charged atoms and radicals count as complete.
+    charges, radicals: by the numbers of atoms, from 1; of radicals those of M  RAD.
     """
-    tail = lines[4 + n_atoms :]
-    if "H" in symbols or any(codes) or any(line.split()[1:2] in (["CHG"], ["RAD"]) for line in tail):
+    if "H" in symbols:
         return False
-    bonds = [0.0] * n_atoms
-    for line in tail[: whole(lines[3][3:6].strip()) or 0]:
+    bonds = [0.0] * len(symbols)
+    for line in lines[4 + len(symbols) :][: whole(lines[3][3:6].strip()) or 0]:
         first, second, order = (whole(line[k : k + 3].strip()) or 0 for k in (0, 3, 6))
         for atom in (first, second):
-            if 1 <= atom <= n_atoms:
+            if 1 <= atom <= len(symbols):
                 bonds[atom - 1] += 1.5 if order == _AROMATIC else order
-    return any(bond < _VALENCES.get(symbol.capitalize(), 0) for symbol, bond in zip(symbols, bonds, strict=True))
+    for k, symbol in enumerate(map(str.capitalize, symbols), start=1):
+        charge = charges.get(k, 0)
+        of_charge = charge * _PER_CHARGE[symbol] if symbol in _PER_CHARGE else -abs(charge)
+        if bonds[k - 1] < _VALENCES.get(symbol, -9) + of_charge - _FREE.get(radicals.get(k, 0), 0):
+            return True
+    return False
 
 
-def _property(lines, n_atoms, name, source) -> list[int] | None:
-    """The values of lines such as 'M  CHG  2   1   1   5  -1'; None without any."""
-    values: list[int] = []
-    atoms: set[int] = set()
+def _property(lines, n_atoms, name, source) -> dict[int, int] | None:
+    """The values of lines such as 'M  CHG  2   1   1   5  -1' by the numbers of atoms; None without any."""
+    values: dict[int, int] = {}
     there = [line for line in lines if line.split()[:2] == ["M", name]]
     for line in there:
         words = line.split()[2:]
@@ -127,10 +140,9 @@ def _property(lines, n_atoms, name, source) -> list[int] | None:
             raise InputError(f"{source}: {shown(line)} is not made of whole numbers, a count and so many pairs.")
         if not all(1 <= atom <= n_atoms for atom in numbers[1::2]):
             raise InputError(f"{source}: {shown(line)} names an atom that is not there; 1 to {n_atoms} are.")
-        if len(set(numbers[1::2]) | atoms) < numbers[0] + len(atoms):
+        if len({*numbers[1::2], *values}) < numbers[0] + len(values):
             raise InputError(f"{source}: {shown(line)} names an atom that has been named; one value for each expected.")
-        atoms.update(numbers[1::2])
-        values += numbers[2::2]
+        values |= zip(numbers[1::2], numbers[2::2], strict=True)
     return values if there else None
 
 
