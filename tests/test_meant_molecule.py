@@ -649,6 +649,7 @@ def test_units_and_masks_of_arrays_are_not_dropped():
         ("grid", "weight, x, y, z", "the columns are weight, x, y, z; x, y, z, weight expected"),
         ("grid", "in nm", "positions in bohr expected|angstrom or bohr"),
         ("point_charges", "cut out within 12 angstrom of the metal", "mentions angstrom: is that their unit"),
+        ("grid", "x/A y/A z/A weight", "positions in bohr expected"),
     ],
 )
 def test_headings_of_columns_are_read(option, heading, words, tmp_path):
@@ -659,6 +660,20 @@ def test_headings_of_columns_are_read(option, heading, words, tmp_path):
         OPTIONS[option].read(option, str(file))
     file.write_text("# q, x, y, z (bohr), weight\n# of water in a box\n1 0 0 9\n")
     assert OPTIONS["point_charges"].read("point_charges", str(file)) == ([[1, 0, 0, 9]], "bohr")
+
+
+@pytest.mark.parametrize(
+    "heading",
+    ["q x y z (A)", "charge/e x/Å y/Å z/Å", "q x/angstrom y/angstrom z/angstrom", "units: angs.", "A", "in Ang"],
+)
+def test_short_names_of_angstrom_in_headings_are_read(heading, tmp_path):
+    """They were bohr."""
+    file = tmp_path / "rows.txt"
+    for text in (f"# {heading}\n1 0 0 9\n", f"1 0 0 9 # {heading}\n"):
+        file.write_text(text, encoding="utf-8")
+        assert OPTIONS["point_charges"].read("point_charges", str(file)) == ([[1, 0, 0, 9]], "angstrom")
+    file.write_text("# chain A, a box of water\n1 0 0 9\n")
+    assert OPTIONS["point_charges"].read("point_charges", str(file)) == [[1, 0, 0, 9]]
 
 
 @pytest.mark.parametrize("text", ["", "file,charge\n", "file;charge\n"])

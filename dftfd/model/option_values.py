@@ -133,8 +133,10 @@ def _require_heading(remark, columns, path):
 
 
 _UNIT_BEHIND = re.compile(r"[\s,;]+[(\[]?([^\W\d]+)[)\]]?\s*$")
-_OF_COLUMNS = r"units?|weights?|coordinates?|positions?|charges?|columns?|all|and|the|in|are|is|q|x|y|z"
-_HEADING = re.compile(rf"(?:[^a-z]*(?:{_OF_COLUMNS}|bohrs?|[aå]ngstr[oö]ms?|å|a\.u))+[^a-z]*", re.I)
+_OF_COLUMNS = r"units?|weights?|coordinates?|positions?|charges?|columns?|all|and|the|in|are|is|e|q|x|y|z"
+_HEADING = re.compile(rf"(?:[^a-zå]*(?:{_OF_COLUMNS}|bohrs?|[aå]ngstr[oö]ms?|angs?|å|a\.u|a)(?![a-z]))+[^a-z]*", re.I)
+_SHORT = re.compile(r"(?<![\w.])(?:(?i:angs?|[aå]ngstr[oö]ms?)|A|Å)(?!\w)")
+"""Angstrom, in headings of columns alone: elsewhere A is a name or an article."""
 
 
 def _is_heading(remark) -> bool:
@@ -142,12 +144,18 @@ def _is_heading(remark) -> bool:
     return bool(_HEADING.fullmatch(remark))
 
 
+def _unit_of_remark(remark, words) -> str | None:
+    """'bohr' or 'angstrom' where a remark of a file of rows names it."""
+    is_short = _is_heading(remark) and _SHORT.search(remark)
+    return unit_of(remark, words) or ("angstrom" if is_short else None)
+
+
 def charges_of_text(words):
     """Rows of charges in bohr, or in the unit that stands behind them or in a remark of their file."""
     lines, remarks = _lines(words, "charge x y z")
     if (behind := _UNIT_BEHIND.search(lines)) and behind[1].lower() in LENGTHS:
         lines, remarks = lines[: behind.start()], [behind[1]]
-    named = {remark: unit_of(remark, shown(words)) for remark in remarks}
+    named = {remark: _unit_of_remark(remark, shown(words)) for remark in remarks}
     if odd := next((remark for remark in named if named[remark] == "angstrom" and not _is_heading(remark)), None):
         raise UnclearNumber(f"its remark {shown(odd)} mentions angstrom: is that their unit? Say # angstrom or # bohr")
     units = {unit for remark, unit in named.items() if unit and _is_heading(remark)}
@@ -158,7 +166,7 @@ def charges_of_text(words):
 
 def grid_of_text(words):
     lines, remarks = _lines(words, "x y z weight")
-    if remark := next((remark for remark in remarks if unit_of(remark, words) == "angstrom"), None):
+    if remark := next((remark for remark in remarks if _unit_of_remark(remark, words) == "angstrom"), None):
         raise InputError(f"{words}: {shown(remark)}: positions in bohr expected.")
     return np.array(_rows(lines))
 
