@@ -5,7 +5,7 @@ from contextlib import nullcontext, suppress
 
 import numpy as np
 import pytest
-from pyscf import gto
+from pyscf import gto, qmmm
 
 import dftfd
 from dftfd import molecule
@@ -441,3 +441,38 @@ def test_a_mole_that_was_changed_after_build_warns(changes):
     moved = gto.M(atom="H 0 0 0; F 0 0 0.92", basis={"H": "sto3g", "F": "631g"}, symmetry=True, verbose=0)
     for same in (moved.set_geom_(np.eye(3)[:2] * 2, unit="Bohr", inplace=False), gto.Mole.loads(moved.dumps())):
         assert molecule(same).n_ao == moved.nao
+
+
+def test_what_is_no_molecule_among_moles_is_refused():
+    """A KeyError of PySCF's point charges, and a TypeError of a Mole without a charge."""
+    with pytest.raises(InputError, match="unknown element 'x'"):
+        molecule(qmmm.create_mm_mol(np.array([[0, 0, 9.0]]), np.array([1.0])))
+    for name in ("charge", "_basis", "_env"):
+        mole = gto.M(atom="He 0 0 0", basis="sto3g", verbose=0)
+        setattr(mole, name, None)
+        with pytest.raises(InputError, match="a PySCF Mole as its build.. leaves it"):
+            molecule(mole)
+
+
+def test_masses_of_a_mole_warn():
+    mole = gto.M(atom="H 0 0 0; F 0 0 0.92", basis="sto3g", verbose=0)
+    mole.nucprop = {"H": {"mass": 2.014}}
+    with pytest.warns(InputWarning, match="Mole names isotopes"):
+        molecule(mole)
+
+
+def test_initial_moments_of_both_signs_warn():
+    """Antiferromagnetic ones became a closed shell."""
+    ase = pytest.importorskip("ase")
+    with pytest.warns(InputWarning, match="both signs; only their sum, 0, counts: .* broken_symmetry"):
+        molecule(ase.Atoms("H2", [(0, 0, 0), (0, 0, 3)], magmoms=[1, -1]), "sto-3g", allow_close=True)
+
+
+def test_atoms_of_a_scan_that_count_from_1_warn():
+    """The distance of hydrogens was scanned in place of a bond."""
+    water, given = molecule(WATER, "sto-3g"), {"constraints": "$freeze", "values": [1.0]}
+    with pytest.warns(InputWarning, match="as atoms 0, 1 are: is a count from 1 meant"):
+        with pytest.raises(InputError, match="relaxed"):
+            dftfd.scan(water, "hf", atoms=[1, 2], **given)
+    with pytest.raises(InputError, match="relaxed"):
+        dftfd.scan(water, "hf", atoms=[1, 0], **given)

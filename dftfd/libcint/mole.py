@@ -15,7 +15,7 @@ from pyscf import gto, lo
 from pyscf.data import elements, nist, radii
 from pyscf.x2c import sfx2c1e
 
-from dftfd.elements import AtomName, parse_atom_name
+from dftfd.elements import ATOMIC_NUMBERS, AtomName, parse_atom_name
 from dftfd.errors import InputError, MissingDependencyError, NumericalError, UnsupportedError
 from dftfd.libcint.atoms import MINIMAL_BASIS, minimal_basis_density
 from dftfd.libcint.basis_sets import NO_FILE, load_basis, normalise_basis_name, to_lists, to_tuples
@@ -192,8 +192,8 @@ def _refuse_unsupported(mole):
 
 def _atom_name(label, index):
     symbol = gto.mole._std_symbol_without_ghost(label)
-    if symbol.upper() == "GHOST":
-        return parse_atom_name("ghost", f"atom {index}")  # raises: a ghost without an element has no basis set
+    if symbol not in ATOMIC_NUMBERS:  # a ghost without an element has no basis set, nor have the charges of QM/MM
+        return parse_atom_name(symbol.lower(), f"atom {index}")  # raises
     ghost = gto.is_ghost_atom(label)
     suffix = (
         re.sub(r"^(?:ghost[^a-z]?|x[^a-z]?)?[a-z]+", "", label, count=1, flags=re.I) if ghost else label[len(symbol) :]

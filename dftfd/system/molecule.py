@@ -49,6 +49,7 @@ _OPEN_SHELLS = (*range(21, 30), *range(39, 48), *range(57, 80), *range(89, 112))
 """Atomic numbers of elements with open d or f shells, whose unpaired electrons SMILES do not tell."""
 
 _SOURCES = "a path, coordinate text, a list of (symbol, (x, y, z)), an ASE Atoms or a PySCF Mole"
+_BUILT = "a PySCF Mole as its build() leaves it"
 _TABLES = "a name, or a dictionary from label, element or 'default' to a name or numbers"
 _FEW = whole(-10_000, 10_000)
 
@@ -233,7 +234,9 @@ def molecule(
     if is_mole:
         brought = {"basis": basis, "ecp": ecp, "cartesian": cartesian or None}
         brought |= {name: value or None for name, value in given.items()}
-        fields = _fields_of_mole(source, {name for name, value in brought.items() if value is not None}, unit)
+        given_too = {name for name, value in brought.items() if value is not None}
+        of_mole = Kind(_BUILT, partial(_fields_of_mole, given=given_too, unit=unit))
+        fields = of_mole.checked("source", source)
     else:
         geometry = Kind(_SOURCES, partial(_read_source, unit=unit)).checked("source", source)
         _check_unit(geometry, unit)
@@ -267,7 +270,9 @@ def molecule(
     for remark in result.basis_remarks:
         warnings.warn(remark, InputWarning, stacklevel=3)
     if is_mole:
-        bridge.check_same_system(result, source)
+        Kind(_BUILT, partial(bridge.check_same_system, result)).checked("source", source)
+        if any("mass" in of_atom for of_atom in (source.nucprop or {}).values()):
+            warn_of_isotopes("this PySCF Mole")
         if bridge.changed_since_built(source):
             warnings.warn(
                 "atom, unit, basis or ecp of this PySCF Mole were changed after mole.build(), which is what counts: "
@@ -563,6 +568,14 @@ def from_ase(atoms) -> Geometry:
     if kinds := dict.fromkeys(type(constraint).__name__ for constraint in getattr(atoms, "constraints", ())):
         warn_of_constraints(f"the constraint of these ASE Atoms ({', '.join(kinds)})")
     said: dict[str, Any] = {"charge": _sum_of(atoms, "charges"), "spin": _sum_of(atoms, "magnetic_moments")}
+    moments = _initial(atoms, "magnetic_moments")
+    if moments.size and moments.min() < -0.05 and moments.max() > 0.05:
+        warnings.warn(
+            f"the initial magnetic moments of these ASE Atoms have both signs; only their sum, {said['spin']}, counts: "
+            "give method='UKS' and broken_symmetry=[...], the atoms whose spins are down.",
+            InputWarning,
+            stacklevel=6,
+        )
     mentions = {name: word for name, word in _mentions(atoms).items() if said[name] is None}
     return replace(found, **said, mentions=mentions)
 
@@ -598,9 +611,13 @@ def _plain(value):
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
+def _initial(atoms, name) -> np.ndarray:
+    return np.asarray(getattr(atoms, f"get_initial_{name}", lambda: 0.0)(), dtype=float)
+
+
 def _sum_of(atoms, name) -> int | None:
     """The sum of an ASE Atoms' initial charges or moments, None where all are zero."""
-    values = np.asarray(getattr(atoms, f"get_initial_{name}", lambda: 0.0)(), dtype=float)
+    values = _initial(atoms, name)
     if not np.any(values):
         return None
     total = float(values.sum())

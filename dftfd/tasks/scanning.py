@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,7 +40,7 @@ from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.progress import Progress, as_progress
 from dftfd.runtime.records import HEAD, digest, pieces_of, recorded
-from dftfd.system.internal_coordinates import KINDS, UNITS, value_of, warn_about_distances, with_value
+from dftfd.system.internal_coordinates import KINDS, UNITS, neighbours, value_of, warn_about_distances, with_value
 from dftfd.system.molecule import CLOSE, Molecule
 from dftfd.tasks.optimization import (
     SAME_GEOMETRY,
@@ -398,7 +399,16 @@ def _require_coordinate(molecule, atoms, values, relaxed):
         )
     if not values:
         raise InputError("values=[]: at least one distance [angstrom] or angle [degree] expected.")
-    kind = KINDS[len(atoms)]
+    kind, before = KINDS[len(atoms)], [a - 1 for a in atoms]
+    bonds = neighbours(molecule)
+    are_chained = lambda chain: all(b in bonds[a] for a, b in pairwise(chain))
+    if min(before) >= 0 and are_chained(before) and not are_chained(atoms):
+        warnings.warn(
+            f"atoms={shown(atoms)} are not bonded, as atoms {', '.join(map(str, before))} are: is a count "
+            "from 1 meant? Atoms count from 0.",
+            InputWarning,
+            stacklevel=4,
+        )
     if kind != "dihedral" and not all(0 < v <= (180 if kind == "angle" else math.inf) for v in values):
         expected = "distances above 0 [angstrom]" if kind == "distance" else "angles above 0, up to 180 [degree]"
         raise InputError(f"values={shown(values)}: {expected} expected.")
