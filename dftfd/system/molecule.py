@@ -234,9 +234,8 @@ def molecule(
     if is_mole:
         brought = {"basis": basis, "ecp": ecp, "cartesian": cartesian or None}
         brought |= {name: value or None for name, value in given.items()}
-        given_too = {name for name, value in brought.items() if value is not None}
-        of_mole = Kind(_BUILT, partial(_fields_of_mole, given=given_too, unit=unit))
-        fields = of_mole.checked("source", source)
+        of_mole = partial(_fields_of_mole, given={n for n, value in brought.items() if value is not None}, unit=unit)
+        fields = Kind(_BUILT, of_mole).checked("source", source)
     else:
         geometry = Kind(_SOURCES, partial(_read_source, unit=unit)).checked("source", source)
         _check_unit(geometry, unit)
@@ -270,19 +269,24 @@ def molecule(
     for remark in result.basis_remarks:
         warnings.warn(remark, InputWarning, stacklevel=3)
     if is_mole:
-        Kind(_BUILT, partial(bridge.check_same_system, result)).checked("source", source)
-        if any("mass" in of_atom for of_atom in (source.nucprop or {}).values()):
-            warn_of_isotopes("this PySCF Mole")
-        if bridge.changed_since_built(source):
-            warnings.warn(
-                "atom, unit, basis or ecp of this PySCF Mole were changed after mole.build(), which is what counts: "
-                "call it again if the new values are meant.",
-                InputWarning,
-                stacklevel=3,
-            )
+        _check_mole(result, source)
     elif not allow_close:
         warn_about_units(result, unit)
     return result
+
+
+def _check_mole(result, mole):
+    """Refuse what of a Mole was not carried over, warn about what it has beside."""
+    Kind(_BUILT, partial(bridge.check_same_system, result)).checked("source", mole)
+    if any("mass" in of_atom for of_atom in (mole.nucprop or {}).values()):
+        warn_of_isotopes("this PySCF Mole")
+    if bridge.changed_since_built(mole):
+        warnings.warn(
+            "atom, unit, basis or ecp of this PySCF Mole were changed after mole.build(), which is what counts: call it "
+            "again if the new values are meant.",
+            InputWarning,
+            stacklevel=4,
+        )
 
 
 def _said_or_given(name, given, geometry):
