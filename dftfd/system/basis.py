@@ -71,7 +71,8 @@ def basis_remarks(symbols, atom_basis) -> tuple[str, ...]:
     return (
         *(
             f"the table of {display_name(key)} lacks {letter} functions of {', '.join(elements)} that "
-            f"{display_name(key[2:])} has; take {display_name(key[2:])}d, or {display_name(key[2:])} for these elements."
+            f"{display_name(key[2:])} has; take {display_name(key[2:])}d, or {display_name(key[2:])} for "
+            "these elements."
             for (key, letter), elements in lacking.items()
         ),
         *(

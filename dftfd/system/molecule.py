@@ -282,8 +282,8 @@ def _check_mole(result, mole):
         warn_of_isotopes("this PySCF Mole")
     if bridge.changed_since_built(mole):
         warnings.warn(
-            "atom, unit, basis or ecp of this PySCF Mole were changed after mole.build(), which is what counts: call it "
-            "again if the new values are meant.",
+            "atom, unit, basis or ecp of this PySCF Mole were changed after mole.build(), which is what counts: call "
+            "it again if the new values are meant.",
             InputWarning,
             stacklevel=4,
         )
