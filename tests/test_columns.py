@@ -156,3 +156,13 @@ def test_zeros_behind_coordinates_are_left_out(rows):
     words = [f"{name} {x:.4f} {y:.4f} {z:.4f} 0.0000 0.0000 0.0000" for name, (x, y, z) in zip(names, r, strict=True)]
     found = parse_geometry("\n".join([str(len(r)), "", *words]))
     np.testing.assert_allclose(found.coordinates, r, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "rows", ["O 0.0 0.0 0.0 O 0.0 0.0 1.2", "C 0.0 0.0 0.0 O 0.0 1.3 0.0\nO 1.1 -0.6 0.0 O -1.1 -0.6 0.0"]
+)
+def test_two_atoms_in_a_line_are_refused(rows):
+    """Of a table in two columns, with its lines as the number of atoms, the left half was read."""
+    with pytest.raises(InputError, match="seems to hold two atoms"):
+        parse_geometry(f"{rows.count(chr(10)) + 1}\n\n{rows}")
+    assert len(parse_geometry("1\n\nO 0.0 0.0 0.0 O1 A 1 2.0").names) == 1

@@ -110,7 +110,7 @@ def check_further_columns(comment: str, rows: list[list[str]], source: str) -> N
     numbers with points, or any but zero in all of them, or counts the lines, or is the element's atomic number or mass;
     or y or z is whole, as MOPAC's flags are, beside three columns with points; or x, y, z are whole before columns with
     points, as the references of a Z-matrix; or see `_other_coordinates`.
-    A comment that tells the columns is believed.
+    A comment that tells the columns is believed. Refuse lines of two atoms.
     Where lines have different numbers of columns, one may have a blank or a comma within a number.
     """
     from dftfd.libcint.mole import average_masses  # PySCF, which help and lists do not wait for
@@ -120,6 +120,8 @@ def check_further_columns(comment: str, rows: list[list[str]], source: str) -> N
             f"{source}: {shown(ghost)} stands behind coordinates; ghost atoms name their element: 'ghost-O', 'X-O' or "
             "'Bq-O'."
         )
+    if not _PROPERTIES.search(comment) and (two := next(filter(_holds_two_atoms, rows), None)):
+        raise InputError(f"{source}: {shown(' '.join(two))} seems to hold two atoms; one in a line expected.")
     widths = [sum(1 for word in row[1:] if any(map(str.isdigit, word))) for row in rows]
     if widths and min(widths) < max(widths):
         k = widths.index(max(widths))
@@ -156,6 +158,12 @@ def check_further_columns(comment: str, rows: list[list[str]], source: str) -> N
             "instead of 2, 3, 4; leave the other columns out, or tell them in the comment line "
             "(Properties=species:S:1:pos:R:3:charge:R:1)."
         )
+
+
+def _holds_two_atoms(row) -> bool:
+    """Whether an element and three numbers with points stand behind x, y, z, as in tables of two columns."""
+    ends = [k for k in range(4, len(row) - 3) if row[k].capitalize() in ATOMIC_NUMBERS]
+    return any(all("." in word and real(word) is not None for word in row[k + 1 : k + 4]) for k in ends)
 
 
 _VALENCES = {1: (1, 1), 5: (3, 3), 6: (4, 4), 7: (3, 4), 8: (2, 2), 9: (1, 1), 14: (4, 4), 15: (3, 5), 16: (2, 6)} | {
