@@ -11,7 +11,7 @@ import dftfd
 from dftfd import molecule
 from dftfd.benchmarks.energies import Computed
 from dftfd.benchmarks.gmtkn55 import read_gmtkn55
-from dftfd.benchmarks.reaction_energy import ReactionEnergy
+from dftfd.benchmarks.reaction_energy import ReactionEnergy, _species
 from dftfd.cli import main
 from dftfd.cli.chemistry import _atom_lists
 from dftfd.errors import InputError, InputWarning
@@ -476,3 +476,29 @@ def test_atoms_of_a_scan_that_count_from_1_warn():
             dftfd.scan(water, "hf", atoms=[1, 2], **given)
     with pytest.raises(InputError, match="relaxed"):
         dftfd.scan(water, "hf", atoms=[1, 0], **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "about"),
+    [("o2_triplet", "spin"), ("Triplet-O2", "spin"), ("o2_biradical", "spin"), ("o2 dianion", "charge")]
+    + [("o2-", "charge"), ("O2_2-", "charge"), ("o2^2+", "charge"), ("deprotonated", "charge")],
+)
+def test_names_of_files_and_species_mention_charge_and_spin(name, about, tmp_path):
+    """A neutral closed shell was computed without a word."""
+    oxygen = "2\n{}\nO 0 0 0\nO 0 0 1.2\n"
+    (tmp_path / f"{name}.xyz").write_text(oxygen.format(""))
+    with pytest.warns(InputWarning, match=f"but no {about} as a number"):
+        molecule(tmp_path / f"{name}.xyz", "sto-3g")
+    with pytest.warns(InputWarning, match=f"species .* but has {about}=0"):
+        _species(name, {name: oxygen.format("")}, {"basis": "sto-3g"})
+    assert molecule(f"{tmp_path / name}.xyz:-2,1", "sto-3g").charge == -2
+    (tmp_path / f"{name}.xyz").write_text(oxygen.format("charge=-2 multiplicity=1"))
+    assert molecule(tmp_path / f"{name}.xyz", "sto-3g").charge == -2
+
+
+@pytest.mark.parametrize(
+    "name", ["o2", "o2-2", "o2_opt-1", "o2-ts", "1o2+h2o", "singlet", "cations_ref7x", "dissociation"]
+)
+def test_other_names_of_files_mention_nothing(name, tmp_path):
+    (tmp_path / f"{name}.xyz").write_text("2\n\nO 0 0 0\nO 0 0 1.2\n")
+    assert molecule(tmp_path / f"{name}.xyz", "sto-3g").n_electrons == 16

@@ -181,6 +181,22 @@ def ion_of_atoms(comment: str, symbols: Sequence[str]) -> dict[str, str]:
     return {}
 
 
+_IN_NAMES = {
+    "charge": re.compile(
+        r"(?<![a-z])(?:mono|di|tri)?(?:cation|anion)(?:ic)?(?![a-z])|(?<![a-z])(?:de)?protonated", re.I
+    ),
+    "spin": re.compile(
+        rf"(?<![a-z])(?:{'|'.join(list(_NAMES)[1:])}|(?:bi|di)radical(?:oid)?|high[ _-]?spin)(?![a-z])", re.I
+    ),
+}
+
+
+def said_by_name(name: str, symbols: Sequence[str]) -> dict[str, str]:
+    """Words of the name of a file or a species by what they are about: o2_triplet, co3_dianion, fe2+, so4_2-."""
+    words = {about: found[0] for about, pattern in _IN_NAMES.items() if (found := pattern.search(name[:_LONGEST]))}
+    return ion_of_atoms(name.replace("_", "^"), symbols) | words
+
+
 def unit_of(text: str, source: str) -> str | None:
     """'bohr' or 'angstrom' where a text names it, else None; InputError for units that are not read."""
     if other := _NOT_READ.search(text):

@@ -38,7 +38,7 @@ from dftfd.system.columns import (
     said_of_columns,
     warn_of_columns,
 )
-from dftfd.system.comment_line import ion_of_atoms, said_behind, said_in, unit_of
+from dftfd.system.comment_line import ion_of_atoms, said_behind, said_by_name, said_in, unit_of
 from dftfd.system.molfile import atoms_of, is_molfile, records, titles
 
 MAX_FILE_BYTES = 32 * 2**20
@@ -153,7 +153,7 @@ def read_geometry_file(path) -> Geometry:
         return replace(found, mentions={k: v for k, v in found.mentions.items() if k not in said}, **said)
     chosen = frame_of(str(path))
     if chosen is None:
-        return parse_geometry(read_geometries(path), source=f"file {str(path)!r}")
+        return _of_file(read_geometries(path), str(path), str(path))
     file, number = chosen
     frames = split_frames(read_geometries(file))
     if not -len(frames) <= number < len(frames):
@@ -161,7 +161,15 @@ def read_geometry_file(path) -> Geometry:
             f"file {file!r} has {len(frames)} frames, @0 to @{len(frames) - 1} or @-1 for the last; there is no "
             f"@{number}."
         )
-    return parse_geometry(frames[number], source=f"file {str(path)!r}")
+    return _of_file(frames[number], str(path), file)
+
+
+def _of_file(text, path, file) -> Geometry:
+    """The atoms of a text; what it does not say of charge and spin, the name of its file may mention."""
+    found = parse_geometry(text, source=f"file {path!r}")
+    named = said_by_name(Path(file).stem, [name.symbol for name in found.names if not name.ghost])
+    unsaid = {about: word for about, word in named.items() if getattr(found, about) is None}
+    return replace(found, mentions=unsaid | dict(found.mentions))
 
 
 def frame_of(path: str) -> tuple[str, int] | None:
