@@ -62,7 +62,7 @@ _PUBLIC = {
     "load_vibrations": "dftfd.results.vibrations",
     "functional": "dftfd.functionals.registry",
     "potential": "dftfd.functionals.registry",
-    "guest": "dftfd.functionals.registry",
+    "grid_functional": "dftfd.functionals.registry",
     "skala": "dftfd.functionals.skala",
     "dm21": "dftfd.functionals.dm21",
     "register": "dftfd.functionals.registry",

@@ -15,7 +15,7 @@ from dftfd.functionals.dm21 import dm21 as dm21
 from dftfd.functionals.named_files import load_functional as load_functional
 from dftfd.functionals.registry import functional as functional
 from dftfd.functionals.registry import get_functional as get_functional
-from dftfd.functionals.registry import guest as guest
+from dftfd.functionals.registry import grid_functional as grid_functional
 from dftfd.functionals.registry import list_functionals as list_functionals
 from dftfd.functionals.registry import potential as potential
 from dftfd.functionals.registry import register as register

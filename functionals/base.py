@@ -82,7 +82,7 @@ class EnergyTerm:
     has_energy: bool = True
     set_by_hand: frozenset[str] = field(default=frozenset(), compare=False)
     declared_kind: str = ""
-    is_guest = False
+    is_grid_functional = False
 
     @classmethod
     def from_formula(cls, formula: Callable, name: str, doi: str | None = None, kind: str = "") -> "EnergyTerm":
@@ -196,14 +196,16 @@ class Functional:
         return any(t.is_nonlocal for _, t in self.terms)
 
     @property
-    def guests(self) -> tuple[tuple[float, EnergyTerm], ...]:
-        """The grid functionals among the terms (dftfd.functionals.guests)."""
-        return tuple((c, t) for c, t in self.terms if t.is_guest)
+    def grid_functionals(self) -> tuple[tuple[float, EnergyTerm], ...]:
+        """The grid functionals among the terms (dftfd.functionals.grid_functionals)."""
+        return tuple((c, t) for c, t in self.terms if t.is_grid_functional)
 
     @property
     def double_integral_part(self) -> "Functional":
         """The terms with integrals, without grid functionals."""
-        return replace(self.nonlocal_part, terms=tuple((c, t) for c, t in self.nonlocal_part.terms if not t.is_guest))
+        return replace(
+            self.nonlocal_part, terms=tuple((c, t) for c, t in self.nonlocal_part.terms if not t.is_grid_functional)
+        )
 
     @property
     def has_energy(self) -> bool:

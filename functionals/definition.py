@@ -35,7 +35,7 @@ def from_definition(data: dict, name: str) -> Functional:
 def _with_parameters(term, values) -> EnergyTerm:
     if term.plain_parameters == values:
         return term
-    if term.is_guest or any(set(value) == {"sha256"} for value in values.values() if isinstance(value, dict)):
+    if term.is_grid_functional or any(set(value) == {"sha256"} for value in values.values() if isinstance(value, dict)):
         raise FunctionalError(f"{term.name!r} has other parameters here than where it was written.")
     for key, value in values.items():
         known = term.parameters.get(key)

@@ -10,7 +10,7 @@ import json
 from dftfd.autofd.scalar.keys import code_fingerprint
 from dftfd.errors import shown
 from dftfd.functionals.base import EnergyTerm, Functional
-from dftfd.functionals.guests import GuestTerm
+from dftfd.functionals.grid_functionals import GridFunctionalTerm
 from dftfd.functionals.validation import trial_of
 
 
@@ -64,7 +64,7 @@ def _of_term(term: EnergyTerm) -> str:
 
 
 def _traced(term) -> str:
-    if isinstance(term, GuestTerm):  # code on arrays: told by what it gives
-        return f"guest {term.plain_parameters} {term.trial_energy():.9e}"
+    if isinstance(term, GridFunctionalTerm):  # code on arrays: told by what it gives
+        return f"grid functional {term.plain_parameters} {term.trial_energy():.9e}"
     trial = trial_of(term)
     return code_fingerprint(trial.code, *trial.specs)

@@ -35,7 +35,7 @@ from dftfd.functionals import pytree  # noqa: F401  makes Functional a pytree
 from dftfd.functionals.base import KINDS, EnergyTerm, Functional, exact_exchange, kind_of_name
 from dftfd.functionals.densities import in_words, signature_of
 from dftfd.functionals.fingerprint import differences
-from dftfd.functionals.guests import GuestTerm, guest_term, require_valid_guest
+from dftfd.functionals.grid_functionals import GridFunctionalTerm, grid_functional_term, require_valid_grid_functional
 from dftfd.functionals.numerics import zero_with_slope
 from dftfd.functionals.parameters import are_equal, require_known
 from dftfd.functionals.validation import require_valid
@@ -177,21 +177,22 @@ def potential(
 
 
 @_public
-def guest(
+def grid_functional(
     name: Any, *, gather: Any = None, by_blocks: bool = False, doi: str | None = None, spin_symmetric: bool = True
 ) -> Callable[[Callable[..., Any]], Functional]:
     """Decorator: register JAX code on the molecular grid as a functional under `name`. Returns the Functional.
 
-    The names of the arguments select the arrays that the code receives (dftfd.functionals.guests.FEATURES): rho
-    (2, point), grad_rho (2, 3, point), hess_rho (2, 3, 3, point), tau (2, point), points (point, 3), weights (point,),
-    nuclei (atom, 3), charges (atom,), owner (point,). It returns an energy [hartree]. Keyword-only arguments are
-    parameters: numbers, or pytrees of arrays such as the weights of a network.
+    The names of the arguments select the arrays that the code receives (FEATURES of
+    dftfd.functionals.grid_functionals): rho (2, point), grad_rho (2, 3, point), hess_rho (2, 3, 3, point),
+    tau (2, point), points (point, 3), weights (point,), nuclei (atom, 3), charges (atom,), owner (point,). It
+    returns an energy [hartree]. Keyword-only arguments are parameters: numbers, or pytrees of arrays such as the
+    weights of a network.
 
     >>> import dftfd
-    >>> @dftfd.guest("doc_guest_x")
+    >>> @dftfd.grid_functional("doc_grid_functional_x")
     ... def slater(rho, weights, *, c=-0.9305257363491):
     ...     return c * (weights @ (rho ** (4 / 3)).sum(axis=0))
-    >>> dftfd.get_functional("doc_guest_x").parameters
+    >>> dftfd.get_functional("doc_grid_functional_x").parameters
     {'c': -0.9305257363491}
 
     by_blocks: the energy is a sum over points, so the code may receive blocks of points, which saves memory.
@@ -199,10 +200,10 @@ def guest(
         `gathered` of the energy.
     spin_symmetric: False allows energies that change when the spins are exchanged.
 
-    Raises FunctionalError for code that cannot be used; docs/guests.md lists the requirements.
+    Raises FunctionalError for code that cannot be used; docs/grid_functionals.md lists the requirements.
     """
-    name = _plain_name(name, "guest")
-    make = lambda formula: Functional(name, ((1.0, guest_term(formula, name, doi, gather, by_blocks)),))
+    name = _plain_name(name, "grid_functional")
+    make = lambda formula: Functional(name, ((1.0, grid_functional_term(formula, name, doi, gather, by_blocks)),))
     return lambda formula: register(make(formula), spin_symmetric=spin_symmetric)
 
 
@@ -240,8 +241,10 @@ def register(f: Any, name: Any = None, *, doi: Any = None, spin_symmetric: bool 
         raise FunctionalError(f"an installed plug-in offers a functional {name!r} already; choose another name.")
     _require_numbers(f, name)
     for _, part in f.terms:
-        if not (_is_validated(part) or (isinstance(part, GuestTerm) and _is_library_code(part))):
-            (require_valid_guest if isinstance(part, GuestTerm) else require_valid)(part, spin_symmetric)
+        if not (_is_validated(part) or (isinstance(part, GridFunctionalTerm) and _is_library_code(part))):
+            (require_valid_grid_functional if isinstance(part, GridFunctionalTerm) else require_valid)(
+                part, spin_symmetric
+            )
     f = f if _library else f.settled()
     f = f.named(name) if doi is None else replace(f, name=name, papers=(doi,))
     before, _REGISTRY[name] = _REGISTRY.get(name), f

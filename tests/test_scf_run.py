@@ -126,7 +126,7 @@ def test_dipole_is_the_derivative_with_respect_to_a_field(water):
 
 def test_components_sum_to_the_energy(water, hydroxyl):
     """All names are there, the sum is the total, and what the calculation lacks is zero."""
-    lacking = ["nonlocal", "guest", "dispersion", "external", "solvent", "solvent_cds", "pt2"]
+    lacking = ["nonlocal", "grid_functional", "dispersion", "external", "solvent", "solvent_cds", "pt2"]
     names = ["nuclear", "one_electron", "coulomb", "exact_exchange", "xc", *lacking]
     for result in (water, hydroxyl):
         assert list(result.energies) == names

@@ -1,7 +1,7 @@
 """Third functional derivatives of every kind of energy on a grid, and forces and dipoles of excited states with them.
 
 References: seven-point differences of first derivatives at random densities, energies of excited states nearby and in
-fields, each with an SCF of its own, and a formula of operators for the same formula as a guest.
+fields, each with an SCF of its own, and a formula of operators for the same formula as a grid functional.
 """
 
 import functools
@@ -16,11 +16,11 @@ from dftfd.autofd import exp, function
 from dftfd.errors import NumericalError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.common import slater_exchange
-from dftfd.functionals.guests import guest_term
+from dftfd.functionals.grid_functionals import grid_functional_term
 from dftfd.functionals.numerics import nonnegative
 from dftfd.functionals.pairs import integral_over_there, squared_distance, there
 from dftfd.response.excitations import excitations_of
-from dftfd.xc.guest_kernel import GuestKernel
+from dftfd.xc.grid_functional_kernel import GridFunctionalKernel
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.nonlocal_kernel import NonlocalXCKernel
 from tests.own_functionals import OwnFunctionals
@@ -65,23 +65,28 @@ def talking(rho, grad_rho, points, weights, nuclei, gathered, *, c=C_X):
     return c * weights @ ((jnp.where(rho > 1e-27, rho, 1e-27) ** (4 / 3)).sum(axis=0) * (1 + 0.1 * enhanced * local))
 
 
-def guest(formula=slater, gather=None, by_blocks=False) -> Functional:
-    return Functional("own guest", ((1.0, guest_term(formula, "own guest", None, gather, by_blocks)),))
+def grid_functional(formula=slater, gather=None, by_blocks=False) -> Functional:
+    return Functional(
+        "own grid functional", ((1.0, grid_functional_term(formula, "own grid functional", None, gather, by_blocks)),)
+    )
 
 
 NUCLEI = np.array([[0.0, 0.0, 0.1], [0.3, -0.4, 1.2]])
 KERNELS = {
     "semilocal": lambda: XCKernel(dftfd.get_functional("r2scan"), 2),
     "of r": lambda: XCKernel(dftfd.get_functional("own_lda_of_r"), 1),
-    "guest": lambda: GuestKernel(guest(talking, near), 2, NUCLEI, [2, 1]),
-    "guest by blocks": lambda: GuestKernel(guest(talking, near, by_blocks=True), 1, NUCLEI, [2, 1]),
+    "grid_functional": lambda: GridFunctionalKernel(grid_functional(talking, near), 2, NUCLEI, [2, 1]),
+    "grid functional by blocks": lambda: GridFunctionalKernel(
+        grid_functional(talking, near, by_blocks=True), 1, NUCLEI, [2, 1]
+    ),
     "vv10": lambda: NonlocalXCKernel(dftfd.get_functional("vv10"), 1, moving_points=True),
     "averaged": lambda: NonlocalXCKernel(dftfd.get_functional("own_averaged_density"), 2, moving_points=True),
 }
 
 
-SLOW = ("vv10", "guest", "guest by blocks")
-"""Two seconds; another double integral is quick, and so is test_an_excited_state_of_a_guest_is_that_of_its_formula."""
+SLOW = ("vv10", "grid_functional", "grid functional by blocks")
+"""Two seconds; another double integral is quick; so is
+test_an_excited_state_of_a_grid_functional_is_that_of_its_formula."""
 
 
 @pytest.mark.parametrize("kind", [pytest.param(k, marks=[pytest.mark.slow] * (k in SLOW)) for k in KERNELS])
@@ -116,9 +121,9 @@ def molecule_of(atoms, charge, spin):
 
 @pytest.mark.filterwarnings("ignore:the grid holds")
 @pytest.mark.parametrize("system", [pytest.param(HEH, marks=pytest.mark.slow), OPEN_HEH], ids=["RKS", "UKS"])
-def test_an_excited_state_of_a_guest_is_that_of_its_formula(system):
-    """Forces and relaxed dipole moments of Slater exchange as a guest and as a formula: 1e-9."""
-    results = [dftfd.run_scf(molecule_of(*system), xc, **TIGHT) for xc in (guest(by_blocks=True), "lda_x")]
+def test_an_excited_state_of_a_grid_functional_is_that_of_its_formula(system):
+    """Forces and relaxed dipole moments of Slater exchange as a grid functional and as a formula: 1e-9."""
+    results = [dftfd.run_scf(molecule_of(*system), xc, **TIGHT) for xc in (grid_functional(by_blocks=True), "lda_x")]
     ours, expected = (result.excitations(3).state(0) for result in results)
     np.testing.assert_allclose(ours.forces, expected.forces, atol=1e-9)
     np.testing.assert_allclose(ours.dipole, expected.dipole, atol=1e-9)
@@ -174,13 +179,13 @@ CASES = [
 @pytest.mark.parametrize(("system", "xc", "spin", "density_fit"), CASES)
 def test_excited_states_of_functionals_of_every_kind(system, xc, spin, density_fit):
     h = 2e-4 if xc == "r2scanl" else 2e-3  # r2SCAN's excitation energies have ripples of 1e-3 bohr on coarse grids
-    require_slopes(system, guest(talking, near) if xc == "talking" else xc, spin, density_fit, h)
+    require_slopes(system, grid_functional(talking, near) if xc == "talking" else xc, spin, density_fit, h)
 
 
 def test_a_third_derivative_that_is_not_finite_is_said():
     """|n - 0.3|^2.5 at n = 0.3 has two derivatives: an error of one line, no NaN."""
-    cusp = guest(lambda rho, weights: weights @ (jnp.sqrt((rho.sum(axis=0) - 0.3) ** 2) ** 2.5))
+    cusp = grid_functional(lambda rho, weights: weights @ (jnp.sqrt((rho.sum(axis=0) - 0.3) ** 2) ** 2.5))
     density = np.full((1, 1, 4), 0.3)
-    kernel = GuestKernel(cusp, 1, NUCLEI, [2, 1])
+    kernel = GridFunctionalKernel(cusp, 1, NUCLEI, [2, 1])
     with pytest.raises(NumericalError, match="third derivative of functional"):
         kernel.second_slopes(np.zeros((4, 3)), np.ones(4), density, density, density)

@@ -20,7 +20,7 @@ from dftfd.errors import FunctionalError, InputWarning, MissingDependencyError, 
 from dftfd.functionals import supports
 from dftfd.functionals.base import Functional
 from dftfd.functionals.definition import from_definition, require_reproducible
-from dftfd.functionals.guests import without_guests
+from dftfd.functionals.grid_functionals import without_grid_functionals
 from dftfd.functionals.names import refuse_part
 from dftfd.functionals.registry import get_functional
 from dftfd.functionals.vv10 import vv10 as VV10
@@ -174,7 +174,7 @@ class Library:
 
     def __init__(self, functional: Functional):
         _require_passable(functional)
-        without_guests(functional, "of which PySCF knows nothing")
+        without_grid_functionals(functional, "of which PySCF knows nothing")
         self.functional, self._pointwise = functional, functional.semilocal_part
         self._by_omega: dict[float, Library] = {}
 

@@ -29,7 +29,7 @@ from dftfd.terms import (
     DispersionEnergy,
     DoubleIntegralEnergy,
     ExternalEnergy,
-    GuestEnergy,
+    GridFunctionalEnergy,
     LocalHybridEnergy,
     NuclearEnergy,
     OneElectronEnergy,
@@ -47,7 +47,7 @@ from dftfd.xc.device import accelerated_devices
 
 COARSE_LEVEL = 0
 
-EXCHANGE_CORRELATION = (SemilocalEnergy, GuestEnergy, DoubleIntegralEnergy)
+EXCHANGE_CORRELATION = (SemilocalEnergy, GridFunctionalEnergy, DoubleIntegralEnergy)
 """Terms that are made for a number of spins."""
 
 _INTEGRALS = "of which a calculation needs the number for its integrals"
@@ -163,7 +163,7 @@ class Calculation:
         """Whether one exact matrix may be enough, after those of a coarse grid and one that is nearly exact."""
         functional = self.functional
         local = functional.is_semilocal and not functional.semilocal_part.exact_exchange_ranges
-        whole = local and not functional.double_integral_part.terms and not functional.guests
+        whole = local and not functional.double_integral_part.terms and not functional.grid_functionals
         return (
             bool(whole)
             and self.is_large
@@ -261,9 +261,9 @@ class Calculation:
             part = functional.semilocal_part
             kind = LocalHybridEnergy if part.exact_exchange_ranges else SemilocalEnergy
             yield kind(part, self.n_spin, self.molecule, self.grid, orbitals, progress)
-        for guest in functional.guests:
-            alone = Functional(guest[1].name, (guest,))
-            yield GuestEnergy(alone, self.n_spin, self.molecule, self.grid, orbitals)
+        for grid_functional in functional.grid_functionals:
+            alone = Functional(grid_functional[1].name, (grid_functional,))
+            yield GridFunctionalEnergy(alone, self.n_spin, self.molecule, self.grid, orbitals)
         if functional.double_integral_part.terms:
             part = functional.double_integral_part
             yield DoubleIntegralEnergy(part, self.n_spin, self.molecule, Quadrature(self.nlc_level), orbitals)

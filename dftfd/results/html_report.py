@@ -181,7 +181,7 @@ def _draw_line(axes, result, bond):
     axes.set_ylabel("density [bohr$^{-3}$]", color="C0")
     try:
         potential = np.asarray(evaluate_at(result.v_xc, points))[:, 0]
-    except UnsupportedError:  # guests and local hybrids have none at a point
+    except UnsupportedError:  # grid functionals and local hybrids have none at a point
         return
     other = axes.twinx()
     other.plot(x, potential, color="C3", label="exchange-correlation potential, alpha")

@@ -167,7 +167,7 @@ def _fields(result, excitations) -> Iterator[dict]:
 
 
 def _potentials(result, box):
-    """The exchange-correlation potential of each spin; nothing for guests and local hybrids, which have none."""
+    """The exchange-correlation potential of each spin; grid functionals and local hybrids have none."""
     try:
         v_xc = _values(result.v_xc, box)
     except UnsupportedError:

@@ -6,7 +6,7 @@ from dftfd.terms.derived_term import DerivedTerm, inverse_square_root
 from dftfd.terms.dispersion import DispersionEnergy
 from dftfd.terms.double_integral import DoubleIntegralEnergy
 from dftfd.terms.external import ExternalEnergy
-from dftfd.terms.guest_energy import GuestEnergy
+from dftfd.terms.grid_functional_energy import GridFunctionalEnergy
 from dftfd.terms.local_hybrid import LocalHybridEnergy
 from dftfd.terms.one_electron import NuclearEnergy, OneElectronEnergy
 from dftfd.terms.semilocal import SemilocalEnergy
@@ -21,7 +21,7 @@ __all__ = [
     "DispersionEnergy",
     "DoubleIntegralEnergy",
     "ExternalEnergy",
-    "GuestEnergy",
+    "GridFunctionalEnergy",
     "LocalHybridEnergy",
     "NuclearEnergy",
     "OneElectronEnergy",
@@ -38,7 +38,7 @@ KINDS = (
     CoulombExchangeEnergy,
     SemilocalEnergy,
     DoubleIntegralEnergy,
-    GuestEnergy,
+    GridFunctionalEnergy,
     DispersionEnergy,
     ExternalEnergy,
     SolventEnergy,

@@ -20,7 +20,7 @@ from dftfd.batch.processes import in_processes, on_cluster
 from dftfd.errors import FileError, InputError, NotConvergedError, NumericalError, ResourceError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.definition import made_again, portable
-from dftfd.functionals.guests import without_guests
+from dftfd.functionals.grid_functionals import without_grid_functionals
 from dftfd.functionals.parameters import place_of
 from dftfd.libcint.mole import HARTREE_IN_KCAL
 from dftfd.model.identity import formula_of, identity_of_molecule, identity_of_options
@@ -166,7 +166,7 @@ class FitProblem:
             raise InputError("fit: give the names of the parameters that vary, each once.")
         for what, given in (("prior", prior), ("bounds", bounds)):
             refuse_unknown(f"fit's {what}", given, names)
-        without_guests(functional, "whose parameters fits do not reach")
+        without_grid_functionals(functional, "whose parameters fits do not reach")
         self.functional, self.terms, self._names, self._plain = functional, terms, names, plain
         for _, term in functional.terms:
             term.is_nonlocal  # noqa: B018  known before there are tracers

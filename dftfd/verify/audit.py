@@ -28,7 +28,7 @@ from dftfd.functionals.registry import get_functional
 from dftfd.interop import libxc
 from dftfd.interop.numint import LAYOUT
 from dftfd.runtime.arguments import Kind, choice, public, whole
-from dftfd.verify.guest_conditions import audit_guests
+from dftfd.verify.grid_functional_conditions import audit_grid_functionals
 from dftfd.verify.point_comparison import scaled_error
 from dftfd.verify.reports import AuditReport, Checked, Finding
 from dftfd.verify.sampling import EDGES, describe, edge_points, equal_spins, inner_points
@@ -131,8 +131,8 @@ def audit(
     >>> print(dftfd.audit("lda_x").passed)
     True
     """
-    if (guests := _with_guests(target, libxc)) is not None:
-        return audit_guests(guests)
+    if (grid_functionals := _with_grid_functionals(target, libxc)) is not None:
+        return audit_grid_functionals(grid_functionals)
     source, ours = _sources(target, xctype, reference, libxc)
     checked, findings, notes, energies = [], [], [], {}
     for n_spin in (1, 2):
@@ -166,11 +166,11 @@ _CODE = Kind(
 _NAME = Kind("a name of libxc", lambda target: str(target).lower())
 
 
-def _with_guests(target, libxc) -> Functional | None:
+def _with_grid_functionals(target, libxc) -> Functional | None:
     if libxc or not isinstance(target, str | Functional):
         return None
     functional = get_functional(target)
-    return functional if functional.guests else None
+    return functional if functional.grid_functionals else None
 
 
 def _sources(target, xctype, reference, libxc):

@@ -19,7 +19,7 @@ from dftfd.autofd import function
 from dftfd.errors import InputError, NumericalError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.densities import SPACE
-from dftfd.functionals.guests import without_guests
+from dftfd.functionals.grid_functionals import without_grid_functionals
 from dftfd.functionals.registry import get_functional
 from dftfd.grids.molecular import molecular_grid
 from dftfd.interop import libxc
@@ -104,7 +104,7 @@ def check(
     True
     """
     whole = get_functional(functional)
-    without_guests(whole, "with no counterpart in libxc and no value at a point")
+    without_grid_functionals(whole, "with no counterpart in libxc and no value at a point")
     if values is not None:
         rows, reference = rows_of_file(whole.semilocal_part, values, tolerance)
         return Report(whole.name, reference, tuple(rows), left_out(whole))

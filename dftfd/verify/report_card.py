@@ -15,7 +15,7 @@ from dftfd.runtime.arguments import public
 from dftfd.runtime.files import picture
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.verify.conditions import CONDITIONS, HELIUM_Z, Condition, Parts
-from dftfd.verify.guest_conditions import guest_conditions
+from dftfd.verify.grid_functional_conditions import grid_functional_conditions
 from dftfd.verify.model_systems import C_F, C_X, OneOrbital, energy, gas
 from dftfd.verify.point_comparison import counterpart
 from dftfd.xc.pointwise import pointwise_kernel
@@ -142,8 +142,8 @@ def report_card(functional: Any, **parameters: Any) -> ReportCard:
     True
     """
     functional = get_functional(functional, **parameters)
-    if functional.guests:
-        return ReportCard(functional, guest_conditions(functional))
+    if functional.grid_functionals:
+        return ReportCard(functional, grid_functional_conditions(functional))
     return ReportCard(functional, tuple(test(Parts(functional)) for test in CONDITIONS.values()))
 
 
@@ -172,8 +172,8 @@ def _ingredients(functional) -> str:
     semilocal = functional.semilocal_part
     if semilocal.terms:
         found += pointwise_kernel(semilocal, 2).ingredients
-    for _, guest in functional.guests:
-        found += sorted(guest.features)
+    for _, grid_functional in functional.grid_functionals:
+        found += sorted(grid_functional.features)
     if functional.double_integral_part.terms:
         found.append("integrals over a second point")
     if functional.exact_exchange:
@@ -188,7 +188,7 @@ def _about(coefficient: float, term: EnergyTerm) -> list[str]:
     kind = "" if term.has_energy else ", a model potential"
     lines = ["", f"{coefficient:+.6g} {term.name}{kind}" + (f"  https://doi.org/{term.doi}" if term.doi else "")]
     lines += [f"    {line}".rstrip() for line in (inspect.getdoc(term.formula) or "").splitlines()]
-    shown = term.plain_parameters if term.is_guest else term.parameters
+    shown = term.plain_parameters if term.is_grid_functional else term.parameters
     lines += [f"    {name} = {_short(value)}" for name, value in shown.items()]
     return lines
 

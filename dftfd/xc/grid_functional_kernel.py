@@ -1,4 +1,4 @@
-r"""A guest (dftfd.functionals.guests) on the channels of the density, on a molecule's grid as a whole.
+r"""A grid functional (dftfd.functionals.grid_functionals) on the channels of the density, on a whole grid.
 
 With features x_b of the blocks b,  E = sum_b e(x_b, G),  G = sum_b g(x_b),  so
 
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.errors import DftfdError, FunctionalError, NumericalError, one_line
-from dftfd.functionals.guests import SAME, GuestTerm, is_number, refused
+from dftfd.functionals.grid_functionals import SAME, GridFunctionalTerm, is_number, refused
 from dftfd.grids.molecular import round_up
 from dftfd.runtime.array_types import DensityOnGrid, Points, Weights
 from dftfd.runtime.threads import run_on_workers, split_evenly, worker_count
@@ -30,10 +30,10 @@ BLOCK = 1024
 """Points of a block."""
 
 
-class GuestKernel:
-    """kernel(points, weights, density) -> (energy, potential) of a guest for a whole grid; see dftfd.xc.kernel.
+class GridFunctionalKernel:
+    """kernel(points, weights, density) -> (energy, potential) of a grid functional for a grid; see dftfd.xc.kernel.
 
-    functional: the guest alone, with its coefficient.   nuclei: (atom, 3) [bohr].   charges: (atom,).
+    functional: the grid functional alone, with its coefficient.   nuclei: (atom, 3) [bohr].   charges: (atom,).
     owner: number of the atom of each point in the order of the grid, or None where points belong to none.
     """
 
@@ -91,8 +91,8 @@ class GuestKernel:
             pairs = zip(*map(jax.tree_util.tree_leaves, (before, now)), strict=True)
             if not all(np.abs(a - b).max(initial=0.0) <= SAME * np.abs(a).max(initial=0.0) for a, b in pairs):
                 raise FunctionalError(
-                    f"guest {self.term.name!r} gave different values for the same points of this molecule: it "
-                    "uses random numbers or a hidden state; the energy must depend on its arguments alone."
+                    f"grid functional {self.term.name!r} gave different values for the same points of this molecule: "
+                    "it uses random numbers or a hidden state; the energy must depend on its arguments alone."
                 )
 
     def changes(self, points, weights, density):
@@ -174,13 +174,13 @@ class GuestKernel:
             if not np.isfinite(values).all():
                 count = np.size(values) - np.count_nonzero(np.isfinite(values))
                 raise NumericalError(
-                    f"guest {self.term.name!r}: {count} of {np.size(values)} {what} of this molecule are NaN or Inf; "
-                    "look at logarithms and powers of densities that vanish far from the nuclei."
+                    f"grid functional {self.term.name!r}: {count} of {np.size(values)} {what} of this molecule are NaN "
+                    "or Inf; look at logarithms and powers of densities that vanish far from the nuclei."
                 )
 
 
-def require_unchanged(term: GuestTerm) -> None:
-    """FunctionalError where the guest has become another: what is compiled would hide it."""
+def require_unchanged(term: GridFunctionalTerm) -> None:
+    """FunctionalError where the grid functional has become another: what is compiled would hide it."""
     known = vars(term)
     if "_trial" not in known:
         known["_trial"] = term.trial_energy()
@@ -196,21 +196,21 @@ def _joined(parts, n):
     return np.concatenate([np.asarray(part) for part in parts], axis=-1)[..., :n]
 
 
-def code_of(term: GuestTerm) -> "GuestCode":
+def code_of(term: GridFunctionalTerm) -> "GridFunctionalCode":
     known = vars(term)
     if "_code" not in known:
-        known["_code"] = GuestCode(term)
+        known["_code"] = GridFunctionalCode(term)
     return known["_code"]
 
 
-class GuestCode:
-    """A guest's energy of a block and its derivatives by JAX, compiled when they are first asked for.
+class GridFunctionalCode:
+    """A grid functional's energy of a block and its derivatives by JAX, compiled when they are first asked for.
 
     numbers: the floats and arrays among the parameters.   x: density (spin, channel, point), points (3, point), weights
     (point,) of a block.   owner: (point,).   gathered, D: G and dE/dG of the module's head.
     """
 
-    def __init__(self, term: GuestTerm):
+    def __init__(self, term: GridFunctionalTerm):
         leaves, self._structure = jax.tree_util.tree_flatten(dict(term.parameters))
         self._fixed = [None if is_number(leaf) else leaf for leaf in leaves]
         self._term = term
@@ -280,7 +280,7 @@ class GuestCode:
 
 
 def _features(x, owner, nuclei, charges) -> dict[str, Any]:
-    """What a guest may take, by name."""
+    """What a grid functional may take, by name."""
     density, n = both_spins(x["density"]), x["density"].shape[1]
     found = {"rho": density[:, 0], "tau": density[:, TAU], "points": x["points"].T, "weights": x["weights"]}
     if n >= GRADIENT.stop:

@@ -1,14 +1,15 @@
-"""Guests: functionals that are not written with operators but as code of JAX on arrays over a molecule's grid.
+"""Grid functionals: not written with operators but as code of JAX on arrays over a molecule's grid.
 
-Learned functionals are: a network of features of all points, of the nuclei and of what points tell each other. A guest
-is a function of such arrays, chosen by the names of its arguments (`FEATURES`), that returns an energy. JAX derives it
-by each of them: by the density's features for the matrix and the response, by points, weights and nuclei for forces.
+Learned functionals are: a network of features of all points, of the nuclei and of what points tell each other. A grid
+functional is a function of such arrays, chosen by the names of its arguments (`FEATURES`), that returns an energy. JAX
+derives it by each of them: by the density's features for the matrix and the response, by points, weights and nuclei for
+forces.
 
     E = energy(features of all points)                       or, block by block, with what blocks have in common,
     E = sum_b energy(features of b, G),   G = sum_b gather(features of b)
 
-Before a guest is entered, and while it is used, its energy of a small made-up density is formed anew: a guest that does
-not give the same again, because it draws random numbers or its weights have changed, is refused.
+Before a grid functional is entered, and while it is used, its energy of a small made-up density is formed anew: one
+that does not give the same again, because it draws random numbers or its weights have changed, is refused.
 """
 
 import functools
@@ -55,7 +56,7 @@ BLOCKWISE, SYMMETRIC, SLOPE = 1e-9, 1e-9, 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class GuestTerm(EnergyTerm):
+class GridFunctionalTerm(EnergyTerm):
     """An energy [hartree] as code on features of a grid.
 
     gather: code whose sum over blocks `formula` takes as `gathered`, or None.   by_blocks: the energy is a sum over
@@ -64,9 +65,9 @@ class GuestTerm(EnergyTerm):
 
     gather: Callable | None = None
     by_blocks: bool = False
-    is_guest = True
+    is_grid_functional = True
 
-    def __deepcopy__(self, memo) -> "GuestTerm":
+    def __deepcopy__(self, memo) -> "GridFunctionalTerm":
         return self  # nothing of it changes
 
     @property
@@ -100,7 +101,7 @@ class GuestTerm(EnergyTerm):
 
     @property
     def plain_parameters(self) -> dict:
-        """Large arrays as a fingerprint: a definition names a guest's weights, it does not hold them."""
+        """Large arrays as a fingerprint: a definition names a grid functional's weights, it does not hold them."""
         if not self.parameters:
             return {}
         return {"sha256": fingerprint_of(dict(self.parameters))}
@@ -151,9 +152,9 @@ class GuestTerm(EnergyTerm):
             raise refused(self, f"gave {now} for an ordinary density; a finite energy [hartree] expected")
         if not abs(now - before) <= SAME * (abs(now) + abs(before)):
             raise FunctionalError(
-                f"guest {self.name!r} gave {before:.12g} and now {now:.12g} hartree for the same density: its weights "
-                "have changed or it draws numbers; give weights as parameters (def f(..., *, weights=...)), and use "
-                "with_parameters for others."
+                f"grid functional {self.name!r} gave {before:.12g} and now {now:.12g} hartree for the same density: "
+                "its weights have changed or it draws numbers; give weights as parameters (def f(..., *, weights=...)) "
+                "and use with_parameters for others."
             )
 
 
@@ -173,27 +174,35 @@ def is_number(leaf) -> bool:
     return isinstance(leaf, float) or hasattr(leaf, "dtype")
 
 
-def without_guests(functional: Functional, what: str) -> None:
-    """UnsupportedError, naming them, for a functional with guests where `what` has none of them."""
-    if functional.guests:
-        names = ", ".join(repr(term.name) for _, term in functional.guests)
+def without_grid_functionals(functional: Functional, what: str) -> None:
+    """UnsupportedError, naming them, for a functional with grid functionals where `what` has none of them."""
+    if functional.grid_functionals:
+        names = ", ".join(repr(term.name) for _, term in functional.grid_functionals)
         raise UnsupportedError(
             f"{names} is a grid functional, code on the molecular grid, {what}; use it in calculations (dftfd.run_scf)."
         )
 
 
-def guest_term(formula: Callable, name: str, doi: str | None, gather: Callable | None, by_blocks: bool) -> GuestTerm:
+def grid_functional_term(
+    formula: Callable, name: str, doi: str | None, gather: Callable | None, by_blocks: bool
+) -> GridFunctionalTerm:
     """The term of a formula; its arrays are copied, so nobody can change them."""
     ingredients, parameters = _signature(formula, name)
     if ("gathered" in ingredients) != (gather is not None):
         found = "the argument alone" if gather is None else "gather alone"
-        raise FunctionalError(f"guest {name!r}: an argument `gathered` and gather=... go together; {found} found.")
+        raise FunctionalError(
+            f"grid functional {name!r}: an argument `gathered` and gather=... go together; {found} found."
+        )
     if gather is not None:
         missing = [p for p in _signature(gather, name, gathering=True)[1] if p not in parameters]
         if missing:
-            raise FunctionalError(f"guest {name!r}: gather takes the parameter {missing[0]!r}, which the energy lacks.")
+            raise FunctionalError(
+                f"grid functional {name!r}: gather takes the parameter {missing[0]!r}, which the energy lacks."
+            )
     copied = jax.tree_util.tree_map(lambda x: jnp.array(x) if hasattr(x, "dtype") else x, parameters)
-    return GuestTerm(name, formula, ingredients, copied, doi, gather=gather, by_blocks=by_blocks or gather is not None)
+    return GridFunctionalTerm(
+        name, formula, ingredients, copied, doi, gather=gather, by_blocks=by_blocks or gather is not None
+    )
 
 
 def _signature(formula, name, gathering=False):
@@ -202,7 +211,9 @@ def _signature(formula, name, gathering=False):
         try:
             own = [p.name for p in inspect.signature(formula).parameters.values() if p.kind is p.KEYWORD_ONLY]
         except Exception as error:  # of what somebody passed: no code, or built in
-            message = f"guest {name!r}: gather={shown(formula)} is not a function whose arguments can be read."
+            message = (
+                f"grid functional {name!r}: gather={shown(formula)} is not a function whose arguments can be read."
+            )
             raise FunctionalError(message) from error
         formula = functools.partial(formula, **dict.fromkeys(own))
     return signature_of(formula, name, {k: v for k, v in FEATURES.items() if k != "gathered" or not gathering}, "rho")
@@ -253,8 +264,8 @@ def _whole(term, features, parts=((0, None),)):
     return sum(term.energy(b, term.parameters, gathered) for b in blocks)
 
 
-def require_valid_guest(term: GuestTerm, spin_symmetric: bool = True) -> None:
-    """FunctionalError unless a guest can be used: shape, type, finite, repeatable, differentiable, spins, blocks."""
+def require_valid_grid_functional(term: GridFunctionalTerm, spin_symmetric: bool = True) -> None:
+    """FunctionalError unless it can be used: shape, type, finite, repeatable, differentiable, spins, blocks."""
     features = trial_features()
     energy = term.trial_energy()
     try:
@@ -298,6 +309,6 @@ def _require_slopes(term, slopes_of, values, energy):
         raise refused(term, f"has the derivative {derived:.6g} where its energy's slope is {numerical:.6g}")
 
 
-def refused(term: GuestTerm, what: str) -> FunctionalError:
-    """The error that says what is wrong with a guest."""
-    return FunctionalError(f"guest {term.name!r} {what}.")
+def refused(term: GridFunctionalTerm, what: str) -> FunctionalError:
+    """The error that says what is wrong with a grid functional."""
+    return FunctionalError(f"grid functional {term.name!r} {what}.")

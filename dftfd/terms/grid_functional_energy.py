@@ -1,4 +1,4 @@
-"""The energy of a guest, code on a molecule's grid (dftfd.functionals.guests), as a term."""
+"""The energy of a grid functional, code on a molecule's grid (dftfd.functionals.grid_functionals), as a term."""
 
 from functools import partial
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from dftfd.errors import UnsupportedError
 from dftfd.functionals.base import Functional
-from dftfd.functionals.guests import GuestTerm, without_guests
+from dftfd.functionals.grid_functionals import GridFunctionalTerm, without_grid_functionals
 from dftfd.grids.molecular import grid_owners
 from dftfd.terms.on_grid import (
     LEAST_WEIGHT,
@@ -15,26 +15,26 @@ from dftfd.terms.on_grid import (
     GridOrbitals,
     counting_points,
 )
-from dftfd.xc.guest_kernel import GuestKernel
+from dftfd.xc.grid_functional_kernel import GridFunctionalKernel
 from dftfd.xc.nonlocal_kernel import NonlocalXCBuilder
 
 
-class GuestEnergy(FunctionalEnergy):
-    """E[features] of one guest, on a grid as a whole."""
+class GridFunctionalEnergy(FunctionalEnergy):
+    """E[features] of one grid functional, on a grid as a whole."""
 
-    components = {"guest": "guest functional"}
-    stage = "derivatives of the guest"
+    components = {"grid_functional": "grid functional"}
+    stage = "derivatives of the grid functional"
 
     def __init__(self, functional: Functional, n_spin: int, molecule, grid, orbitals: GridOrbitals):
-        """functional: the guest alone."""
-        ((_, self._term),) = functional.guests
+        """functional: the grid functional alone."""
+        ((_, self._term),) = functional.grid_functionals
         if self._takes_owners and not grid.moves:
             raise UnsupportedError(
-                f"guest {self._term.name!r} needs the atom of each grid point, which is unknown for given points; "
-                "choose grid_level=."
+                f"grid functional {self._term.name!r} needs the atom of each grid point, which is unknown for given "
+                "points; choose grid_level=."
             )
         atoms = molecule.coordinates, molecule.atomic_numbers
-        self._kernel_of = partial(GuestKernel, functional, nuclei=atoms[0], charges=atoms[1])
+        self._kernel_of = partial(GridFunctionalKernel, functional, nuclei=atoms[0], charges=atoms[1])
         super().__init__(self._kernel_of(n_spin), molecule, grid, orbitals)
 
     def traced(self, molecule, in_memory):
@@ -44,11 +44,11 @@ class GuestEnergy(FunctionalEnergy):
         self._refuse("whose derivatives by parameters are jax.grad's of its own code")
 
     def _refuse(self, what):
-        without_guests(self.kernel.functional, what)
+        without_grid_functionals(self.kernel.functional, what)
 
     @property
     def _takes_owners(self):
-        return isinstance(self._term, GuestTerm) and "owner" in self._term.features
+        return isinstance(self._term, GridFunctionalTerm) and "owner" in self._term.features
 
     def _owners(self, store, least):
         """The atom of each point on the blocks of a store that was made of points of more than the least weight."""

@@ -1,6 +1,6 @@
 """Self-consistent Skala on fifty-odd hard and ordinary systems, smallest first; rows are added to skala_scf.json.
 
-    python data/guests/skala_scf.py [seconds]
+    python data/grid_functionals/skala_scf.py [seconds]
 
 Systems: each nuclear frame, charge and spin of data/reference/scf_cases.json and hard_scf_cases.json once, and those
 below. Default settings of run_scf but grid level 1 and def2-SVP. No system is begun when the seconds of processor time

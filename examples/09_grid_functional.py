@@ -1,4 +1,4 @@
-"""A guest: exchange with features that are integrals, in the manner of CIDER.
+"""A grid functional: exchange with features that are integrals, in the manner of CIDER.
 
 Each point weighs the density around it by a Gaussian whose width follows the density there,
 
@@ -32,7 +32,7 @@ def gaussian_integrals(n, points, weights):
     return jax.lax.map(at, (points, exponents), batch_size=256)
 
 
-@dftfd.guest("toy_cider_x")
+@dftfd.grid_functional("toy_cider_x")
 def toy_cider(rho, grad_rho, points, weights, *, network=WEIGHTS):
     n = rho.sum(axis=0)
     G = gaussian_integrals(n, points, weights) / 4
