@@ -475,8 +475,8 @@ def test_a_search_with_proofs_goes_on_from_each_line_of_its_record(tmp_path):
     given = WITH_PROOFS | {"complexity": 40}
     start = {"candidates": tmp_path / "start.jsonl"}
     expected = interrupted(given, tmp_path, lambda count: range(1, count), **start)
-    cheats = [json.loads(line) for line in expected["refuted.jsonl"].splitlines()]
-    assert cheats and {row["condition"] for row in cheats} == {"ex_two_electrons"}
+    refuted = [json.loads(line) for line in expected["refuted.jsonl"].splitlines()]
+    assert refuted and {row["condition"] for row in refuted} == {"ex_two_electrons"}
 
 
 @pytest.mark.slow  # traces functionals for several proofs
@@ -493,7 +493,7 @@ def test_refutations_by_proof_after_a_sample_are_counted(tmp_path):
     given |= {"conditions": {"prove": ["ex_nonpositive"]}, "proposers": {"enumeration": 1}}
     found = dftfd.discover(given, points=points, folder=tmp_path / "run", candidates=tmp_path / "start.jsonl")
     assert found.passed_by_sampling >= 1
-    assert f"{found.passed_by_sampling} of {len(found.cheats)} refutations are by proof" in str(found)
+    assert f"{found.passed_by_sampling} of {len(found.refuted)} refutations are by proof" in str(found)
     rows = [json.loads(line) for line in (tmp_path / "run" / "refuted.jsonl").read_text().splitlines()]
     (row, *_) = [row for row in rows if row["by"] == "proof"]
     assert row["condition"] == "ex_nonpositive" and row["value"] < -0.1 and abs(row["point"][1] - 2.0) < 1e-4
@@ -585,7 +585,7 @@ def test_other_inputs_that_do_not_fit_are_refused(tmp_path):
         dftfd.discover(tmp_path / "bad.toml", points=made_points())
     with pytest.raises(FileError, match="line 2"):
         candidates_in(tmp_path / "bad.jsonl", ALONE)
-    for given in ({"points": 3}, {"look": "why"}, {"jobs": 0}):
+    for given in ({"points": 3}, {"held_out": "why"}, {"jobs": 0}):
         with pytest.raises(DftfdError):
             dftfd.discover(SPECIFICATION, **{"points": made_points(), **given})
     with pytest.raises(InputError, match="names as keys"):

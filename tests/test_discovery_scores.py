@@ -12,7 +12,7 @@ from dftfd.benchmarks import BenchmarkSet, read_set
 from dftfd.benchmarks.reactions import Reaction, Species
 from dftfd.discovery import compression, scores
 from dftfd.discovery.compression import Ingredients, ingredients_of_orbitals
-from dftfd.discovery.points import TrainingPoints, count_look
+from dftfd.discovery.points import TrainingPoints, count_evaluation
 from dftfd.errors import DamagedFileError, FileError, InputError
 from dftfd.functionals.common import C_F, C_X, FERMI
 from dftfd.functionals.registry import get_functional
@@ -142,20 +142,20 @@ def test_points_in_a_file_are_the_same(tmp_path):
 
 
 def test_held_out_reactions_are_seen_only_with_a_line_in_the_ledger(tmp_path):
-    """of() refuses them; each look is counted with its reason; a changed ledger is refused."""
-    with pytest.raises(InputError, match=r"use look\(...\) for held-out reactions"):
+    """of() refuses them; each evaluation is counted with its reason; a changed ledger is refused."""
+    with pytest.raises(InputError, match=r"use held_out\(...\) for held-out reactions"):
         POINTS.of("held out")
-    ledger = tmp_path / "looks.jsonl"
+    ledger = tmp_path / "held_out.jsonl"
     with pytest.raises(InputError, match="without a reason"):
-        POINTS.look(ledger, " ")
+        POINTS.held_out(ledger, " ")
     assert not ledger.exists()
-    found = POINTS.look(ledger, "front of the first run")
+    found = POINTS.held_out(ledger, "front of the first run")
     assert set(found.role) == {"held out"} and len(found.reaction_names) == POINTS.role.count("held out")
-    assert count_look(ledger, "diet-30", ["a", "b"], "the same front") == 2
+    assert count_evaluation(ledger, "diet-30", ["a", "b"], "the same front") == 2
     assert "front of the first run" in ledger.read_text()
     ledger.write_text(ledger.read_text().replace("the same front", "another front!"))
     with pytest.raises(DamagedFileError):
-        POINTS.look(ledger, "once more")
+        POINTS.held_out(ledger, "once more")
 
 
 def test_roles_are_apart_and_half_of_w4_11_is_held_out():
@@ -205,10 +205,10 @@ def test_a_benchmark_set_is_scored_without_the_reactions_of_the_training(tmp_pat
     assert [r.name for r in scores.without_reactions(mine, seen).reactions] == ["b"]
     points = replace(POINTS.chosen([name == "W4-17/h2" for name in POINTS.reaction_names]), role=("training",))
     found = scores.score_on_benchmark(
-        "lda,vwn", mine, points, tmp_path / "looks", "a test", basis="sto-3g", grid_level=0
+        "lda,vwn", mine, points, tmp_path / "held_out", "a test", basis="sto-3g", grid_level=0
     )
     assert found["lda,vwn"].names == ("mine/b",) and abs(found["lda,vwn"].mean_absolute) < 1.0
-    assert '"what": "the set mine"' in (tmp_path / "looks").read_text()
+    assert '"what": "the set mine"' in (tmp_path / "held_out").read_text()
 
 
 @pytest.mark.slow  # SCFs of four species

@@ -358,7 +358,7 @@ def discover(
     jobs: Annotated[int, "Number of processes."] = 1,
     scheduler: Scheduler = "",
     propose_with: Annotated[str, "Program that proposes formulas, with its arguments."] = "",
-    look: Annotated[str, "Reason to evaluate held-out reactions at the end; such evaluations are counted."] = "",
+    held_out: Annotated[str, "Reason to evaluate held-out reactions at the end; such evaluations are counted."] = "",
     quiet: Annotated[bool, "Print the result only."] = False,
 ):
     """Search for functionals that obey proved conditions.
@@ -379,7 +379,7 @@ def discover(
             jobs=jobs,
             client=client,
             propose_with=_words(propose_with),
-            look=look,
+            held_out=held_out,
             on_step=(lambda step: None) if quiet else _tell_generation,
         )
     say(found)

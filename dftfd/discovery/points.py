@@ -22,7 +22,7 @@ from dftfd.runtime.records import digest, recorded
 SHIPPED = Path(__file__).parent / "points.npz"
 ROLES = ("training", "validation", "held out")
 HELD_OUT = ROLES[2]
-LEDGER = "looks at data that no search may see"
+LEDGER = "evaluations of data that no search may see"
 MAX_BYTES = 2**30
 _TEXTS = ("molecules", "reaction_names", "subsets", "role")
 _AXES = {
@@ -89,18 +89,18 @@ class TrainingPoints:
     # --------------------------------------------------------------------------------------------------- subsets
 
     def of(self, role: str) -> "TrainingPoints":
-        """The reactions of a role and their molecules; InputError for held-out ones, which `look` shows."""
+        """The reactions of a role and their molecules; InputError for held-out ones, which `held_out` returns."""
         if role not in ROLES[:2]:
             raise InputError(
                 f"{shown(role)} reactions were requested, but of() only returns {' and '.join(ROLES[:2])} ones; "
-                "use look(...) for held-out reactions, which is counted in a file."
+                "use held_out(...) for held-out reactions, which is counted in a file."
             )
         return self.chosen([one == role for one in self.role])
 
-    def look(self, ledger: Any, why: str) -> "TrainingPoints":
-        """The held-out reactions and their molecules, after a line in the file `ledger`; raises as `count_look`."""
+    def held_out(self, ledger: Any, why: str) -> "TrainingPoints":
+        """The held-out reactions and their molecules, counted in the file `ledger`; raises as `count_evaluation`."""
         found = self.chosen([one == HELD_OUT for one in self.role])
-        count_look(ledger, "held-out reactions", found.reaction_names, why)
+        count_evaluation(ledger, "held-out reactions", found.reaction_names, why)
         return found
 
     def chosen(self, reactions) -> "TrainingPoints":
@@ -164,18 +164,24 @@ class TrainingPoints:
         write_bytes(path, stream.getvalue())
 
 
-def count_look(ledger: Any, what: str, reactions: Sequence[str], why: str) -> int:
-    """Add a line to the file `ledger` for a look at data that no search may see; how many looks there are now.
+def count_evaluation(ledger: Any, what: str, reactions: Sequence[str], why: str) -> int:
+    """Add a line to the file `ledger` for an evaluation of data that no search may see; their number.
 
     what: in words.   reactions: names.   why: the reason. Raises InputError without a reason, FileError where the line
     cannot be written, DamagedFileError for a ledger whose lines were changed.
     """
     if not str(why).strip():
         raise InputError(f"{what} cannot be evaluated without a reason, which is written to the ledger; give one.")
-    with recorded(ledger, LEDGER, {"counts": "every look"}) as record:
+    with recorded(ledger, LEDGER, {"counts": "every evaluation"}) as record:
         number = len(record.pieces) + 1
         record.add(
-            {"look": number, "what": what, "why": str(why), "reactions": len(reactions), "of": digest([*reactions])}
+            {
+                "evaluation": number,
+                "what": what,
+                "why": str(why),
+                "reactions": len(reactions),
+                "of": digest([*reactions]),
+            }
         )
     return number
 

@@ -17,7 +17,7 @@ from dftfd.discovery.expressions import INGREDIENTS
 from dftfd.discovery.forms import OF_CORRELATION, OF_EXCHANGE, Form, equations, file_text
 from dftfd.discovery.points import TrainingPoints
 from dftfd.discovery.proposers import candidates_in
-from dftfd.discovery.search import Cheat, Found, Search, Specification, State
+from dftfd.discovery.search import Found, Refuted, Search, Specification, State
 from dftfd.errors import FileError, InputError, closest_names, shown
 from dftfd.results.html_report import STYLE, table
 from dftfd.runtime.arguments import Kind, each, mapping, number, optional, public, refuse_unknown, text, whole
@@ -50,7 +50,7 @@ def discover(
     jobs: Annotated[int, whole(1)] = 1,
     client: Any = None,
     propose_with: Annotated[Sequence[str], each(text, "a list of words")] = (),
-    look: Annotated[str, text] = "",
+    held_out: Annotated[str, text] = "",
     on_step: Callable[["Discovery"], None] = lambda step: None,
 ) -> "Discovery":
     """Search for functionals: formulas fitted to reaction energies, with proved exact conditions.
@@ -63,7 +63,7 @@ def discover(
     generations: instead of the specification's.   hours: no generation begins after this time.
     jobs: number of processes.   client: a dask.distributed.Client, whose workers compute.
     propose_with: command of a program that proposes formulas, for the share of `command` in the specification.
-    look: reason for computing the errors of held-out reactions at the end. It is recorded in `looks.jsonl`.
+    held_out: reason for computing the errors of held-out reactions at the end. It is recorded in `held_out.jsonl`.
     on_step: called after each generation.
 
     Raises InputError for invalid arguments, FileError for files, CheckpointError for the record of another search.
@@ -76,8 +76,8 @@ def discover(
         points = TrainingPoints.read(own.points)
     if not isinstance(points, TrainingPoints):
         raise InputError(f"points={shown(points)}: a dftfd.discovery.points.TrainingPoints expected.")
-    if look and folder is None:
-        raise InputError("look= needs a folder, which counts the looks at held-out reactions.")
+    if held_out and folder is None:
+        raise InputError("held_out= needs a folder, whose held_out.jsonl counts evaluations of held-out reactions.")
     start = [] if candidates is None else candidates_in(candidates, own.form)
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -96,11 +96,11 @@ def discover(
         search = Search(own, points, record, start, jobs, client)
         for state in search.generations(None if hours is None else 3600 * hours):
             on_step(_saved(Discovery.of(state), folder))
-        held_out = {}
-        if look and folder:
-            seen = Problem.of_points(points.look(Path(folder) / "looks.jsonl", look), own.form)
-            held_out = {f.number: seen.mean_absolute(f.candidate) for f in search.state.front()}
-        return _saved(Discovery.of(search.state, held_out), folder)
+        errors = {}
+        if held_out and folder:
+            others = Problem.of_points(points.held_out(Path(folder) / "held_out.jsonl", held_out), own.form)
+            errors = {f.number: others.mean_absolute(f.candidate) for f in search.state.front()}
+        return _saved(Discovery.of(search.state, errors), folder)
 
 
 # ---- the specification.
@@ -221,33 +221,33 @@ class Discovery(ShownAsText):
     """What a search found so far.
 
     specification: of the search.   front: proved candidates that none of less complexity is better than, the simplest
-    first; of all candidates where nothing had to be proved.   cheats: refuted ones, with the point that refutes them.
+    first; of all candidates where nothing had to be proved.   refuted: the others, with the point that refutes them.
     generations: done.   counts: of candidates proposed, repeated, fitted, near (the front), broken (by a small sample),
-    refuted, proved, undecided.   held_out: {number: mean absolute error [kcal/mol]} of the front, where looked at.
+    refuted, proved, undecided.   held_out: {number: mean absolute error [kcal/mol]} of the front, where evaluated.
     """
 
     specification: Specification
     front: tuple[Found, ...]
-    cheats: tuple[Cheat, ...]
+    refuted: tuple[Refuted, ...]
     generations: int
     counts: Mapping[str, int]
     held_out: Mapping[int, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, state: State, held_out: Mapping[int, float] | None = None) -> "Discovery":
-        found = tuple(state.front()), tuple(state.cheats)
+        found = tuple(state.front()), tuple(state.refuted)
         return cls(state.specification, *found, state.generation, dict(state.counts), held_out or {})
 
     @property
     def passed_by_sampling(self) -> int:
         """Refutations by proof of candidates that a sample of 10,000 points had passed."""
-        return sum(cheat.by == "proof" for cheat in self.cheats)
+        return sum(r.by == "proof" for r in self.refuted)
 
     @property
     def better_passed_by_sampling(self) -> int:
         """Those of them whose error is below that of everything proved."""
         least = min((f.score for f in self.front), default=np.inf)
-        return sum(cheat.by == "proof" and cheat.found.score < least for cheat in self.cheats)
+        return sum(r.by == "proof" and r.found.score < least for r in self.refuted)
 
     def name_of(self, found: Found) -> str:
         """Of the functional in its file."""
@@ -261,8 +261,8 @@ class Discovery(ShownAsText):
             f"{self.specification.name}: {self.generations} generations, {c['fitted']} candidates fitted, {c['near']} "
             f"near the front, {c['broken']} broken at a few points, {c['refuted']} refutations by sampling or proof, "
             f"{c['proved']} proved, {c['undecided']} undecided",
-            f"{self.passed_by_sampling} of {len(self.cheats)} refutations are by proof after a sample of 10,000 points "
-            f"({self.better_passed_by_sampling} with errors below all that is proved)",
+            f"{self.passed_by_sampling} of {len(self.refuted)} refutations are by proof after a sample of 10,000 "
+            f"points ({self.better_passed_by_sampling} with errors below all that is proved)",
         ]
 
     def __str__(self):
@@ -294,7 +294,7 @@ class Discovery(ShownAsText):
             "front": [self._row(f) for f in self.front],
         }
         write_text(folder / "front.json", json.dumps(document, indent=1) + "\n")
-        rows = [{"by": by} | cut._asdict() | self._row(f) for f, by, cut in self.cheats]
+        rows = [{"by": by} | cut._asdict() | self._row(f) for f, by, cut in self.refuted]
         write_text(folder / "refuted.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
         write_text(folder / "index.html", self._page())
 
@@ -328,7 +328,7 @@ class Discovery(ShownAsText):
             [number(finite(f.score)), by, cut.condition,
              ", ".join(f"{n} = {v:.4g}" for n, v in zip(VARIABLES, cut.point, strict=True)),
              "" if cut.value is None else f"{cut.value:.3g}", said(f)]
-            for f, by, cut in sorted(self.cheats, key=lambda cheat: cheat.found.score)[:200]
+            for f, by, cut in sorted(self.refuted, key=lambda r: r.found.score)[:200]
         ]  # fmt: skip
         units = ["functional", "complexity", "training [kcal/mol]", "validation [kcal/mol]", "formula", "conditions"]
         parts = [
@@ -346,7 +346,7 @@ class Discovery(ShownAsText):
 
     def _picture(self) -> str:
         """The front and the refuted candidates as points, error on a logarithmic scale."""
-        refuted, front = ((c.found, "#d62728") for c in self.cheats), ((f, "#1f77b4") for f in self.front)
+        refuted, front = ((c.found, "#d62728") for c in self.refuted), ((f, "#1f77b4") for f in self.front)
         drawn = [(f.candidate.complexity, np.log10(f.score), colour)
                  for f, colour in (*refuted, *front) if 0 < f.score < np.inf]  # fmt: skip
         if not drawn:

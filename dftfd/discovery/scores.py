@@ -1,6 +1,6 @@
 """Scores of functionals with error bars: on fixed densities, self-consistent, and on sets apart from the training.
 
-A look at held-out reactions is counted in a ledger, in all three tiers.
+An evaluation of held-out reactions is counted in a ledger, in all three tiers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 from dftfd.benchmarks import BenchmarkSet, Verdict, benchmark, read_set
 from dftfd.benchmarks.reactions import Reaction, composition
 from dftfd.benchmarks.verdict import CONFIDENCE, RESAMPLES, SEED, interval
-from dftfd.discovery.points import ROLES, TrainingPoints, count_look
+from dftfd.discovery.points import ROLES, TrainingPoints, count_evaluation
 from dftfd.errors import InputError, shown
 from dftfd.functionals.named_files import functional_in_file, names_file
 from dftfd.libcint.mole import HARTREE_IN_KCAL
@@ -111,7 +111,7 @@ def score_on_benchmark(
     found = name if isinstance(name, BenchmarkSet) else read_set(name, options.pop("data", None))
     used = [n for n, role in zip(points.reaction_names, points.role, strict=True) if role in ROLES[:2]]
     found = without_reactions(found, benchmark_set_of(used))
-    count_look(ledger, f"the set {found.name}", [f"{r.subset}/{r.name}" for r in found.reactions], why)
+    count_evaluation(ledger, f"the set {found.name}", [f"{r.subset}/{r.name}" for r in found.reactions], why)
     return scores_of(benchmark(found, _functionals(xc), **options))
 
 

@@ -259,7 +259,7 @@ def _cut(row) -> Cut:
     return Cut(row[0], tuple(row[1]), row[2])
 
 
-class Cheat(NamedTuple):
+class Refuted(NamedTuple):
     """A candidate that was refuted.   by: "sampling" of 10,000 points, or "proof", which sampling had passed."""
 
     found: Found
@@ -278,7 +278,7 @@ class State:
         self.best: dict[int, list[Found]] = {}  # of a complexity, the best few that no sample breaks
         self.tried: dict[str, Found] = {}  # by key, those that the prover had
         self.cuts: dict[tuple, Cut] = {}  # by condition and point
-        self.cheats: list[Cheat] = []
+        self.refuted: list[Refuted] = []
         self.seen: set[str] = set()
         names = ("proposed", "repeated", "fitted", "near", "broken", "refuted", "proved", "undecided")
         self.counts = dict.fromkeys(names, 0)
@@ -331,7 +331,7 @@ class State:
         for before, row in zip(chosen, rows, strict=True):
             for event in row["events"]:
                 cuts = [*map(_cut, event["cuts"])]
-                self.cheats.append(Cheat(Found.of(event, before.number, before.proposer), event["by"], cuts[0]))
+                self.refuted.append(Refuted(Found.of(event, before.number, before.proposer), event["by"], cuts[0]))
                 self._add(cuts)
             self.counts["refuted"] += len(row["events"])
             f = Found.of(row, before.number, before.proposer)

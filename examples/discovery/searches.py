@@ -51,7 +51,9 @@ def searched(name: str, folder: Path, hours: float, jobs: int):
 
 def scores_on_fixed_densities(found, folder: Path) -> dict:
     """name -> Score on the held-out reactions, of the member of the front with the best own score and of its peers."""
-    points = TrainingPoints.read().look(folder / "looks.jsonl", f"comparison of the best of {found.specification.name}")
+    points = TrainingPoints.read().held_out(
+        folder / "held_out.jsonl", f"comparison of the best of {found.specification.name}"
+    )
     best = min(found.front, key=lambda f: f.score)
     errors = Problem.of_points(points, found.specification.form).values(best.candidate)
     scores = {found.name_of(best): score_of(errors, points.reaction_names, points.reaction_weight)}
@@ -69,7 +71,7 @@ def self_consistent_scores(found, folder: Path, data: str, jobs: int) -> dict:
     own, why = f"{folder / best}.py:{best}", f"comparison of {best}"
     options = {"data": data, "jobs": jobs, "record": folder / "diet.jsonl"}
     functionals = [own, "pbe-d3bj", "revpbe-d3bj", "r2scan-d3bj"]
-    return score_on_benchmark(functionals, "diet:150", TrainingPoints.read(), folder / "looks.jsonl", why, **options)
+    return score_on_benchmark(functionals, "diet:150", TrainingPoints.read(), folder / "held_out.jsonl", why, **options)
 
 
 def compared(path: Path, make) -> None:
