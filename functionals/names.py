@@ -104,6 +104,11 @@ def _expression(text, shown) -> Functional:
     parts = [_sum(exchange, _exchange, shown)] if exchange else []
     if correlation:
         parts.append(_sum(correlation, _correlation, shown))
+        if exchange and correlation in PARTS:
+            raise FunctionalError(
+                f"{correlation!r} behind the comma of {shown!r} is nonlocal correlation alone, which others complete: "
+                f"write '{exchange}, pbe + {correlation}', or 1.0*{correlation} if it is meant."
+            )
         if not parts[-1].terms and parts[-1].exact_exchange:
             raise FunctionalError(
                 f"{correlation!r} behind the comma of {shown!r} is exact exchange, no correlation; write "
@@ -162,6 +167,11 @@ def _sum(text, resolve, shown) -> Functional:
             )
         term = _exact(match["name"]) or resolve(_without_hyphens(match["name"].lower()))
         term = term.with_parameters(**_settings(match["settings"]))
+        if match["sign"] == "-" and "*" not in match.group() and match["name"].lower().replace("-", "_") in PARTS:
+            raise FunctionalError(
+                f"{shown!r} subtracts nonlocal correlation; write '+ {match['name']}', or '- 1.0*{match['name']}' if "
+                "that is meant."
+            )
         terms.append(term if factor == 1 else factor * term)
         bare.append(match["name"].lower() if match.group().strip(" +") == match["name"] else "")
         position = match.end()

@@ -512,6 +512,8 @@ def test_smiles_with_a_charge_behind_are_refused_and_clear_ones_are_silent():
         ("0.25*HF + 0.75*PBE", "to 1 and its correlation to 0.75"),
         ("b3lyp + 0.1*hf", "to 1.1 and"),
         ("- pbe", "to -1 and"),
+        ("GGA_X_PBE \N{EN DASH} GGA_C_PBE", "to 1 and its correlation to -1"),
+        ("HF \N{EN DASH} PBE", "to 0 and"),
     ],
 )
 def test_sums_that_are_no_functional_of_one_exchange_warn(xc, shares):

@@ -371,6 +371,25 @@ def test_published_pairs_with_nonlocal_correlation_are_no_sums(text):
 
 
 @pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("SCAN \N{EN DASH} rVV10", "subtracts nonlocal correlation; write '\\+ rvv10'"),
+        ("tpss - vv10", "or '- 1.0\\*vv10' if"),
+        ("rPW86, VV10", "write 'rpw86, pbe \\+ vv10'"),
+        ("scan - 1.0*rvv10", None),
+        ("rpw86, 1.0*vv10", None),
+    ],
+)
+def test_dashes_and_commas_before_nonlocal_correlation(text, words):
+    """A dash between words was a minus, a comma left the other correlation out; factors say what is meant."""
+    if words is None:
+        assert any(t.is_nonlocal for _, t in get_functional(text).terms)
+        return
+    with pytest.raises(FunctionalError, match=words):
+        get_functional(text)
+
+
+@pytest.mark.parametrize(
     ("text", "b"), [("scan_rvv10", 15.7), ("scan + 1.0*rvv10", 6.3), ("r2scan + rvv10(b=11.95)", 11.95)]
 )
 def test_b_of_nonlocal_correlation(text, b):

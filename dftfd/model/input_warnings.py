@@ -10,6 +10,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from dftfd.errors import InputWarning
+from dftfd.functionals.aliases import in_ascii
 from dftfd.functionals.base import Functional
 from dftfd.functionals.empirical_dispersion import basis_of
 from dftfd.functionals.registry import lookup
@@ -79,14 +80,15 @@ def warn_about_functional(spec, functional: Functional, grid) -> None:
 def _odd_shares(spec, functional) -> tuple[float, float] | None:
     """How much exchange and correlation a sum of names without a comma has; None where both add up to one.
 
-    None too for a single name, full names, ranges of exchange, PT2 and parts that were fitted together.
+    None too for a single name, full names with correlation that is not negative, ranges of exchange, PT2 and parts that
+    were fitted together.
     """
-    bare = re.sub(r"\([^()]*\)", "", spec)
+    bare = re.sub(r"\([^()]*\)", "", in_ascii(spec))
     names = re.findall(r"[A-Za-z][\w-]*", bare)
     known = [(c, term.kind) for c, term in functional.terms if not term.is_nonlocal]
-    is_sum = "," not in bare and _SIGN.search(bare) and not all(map(_KIND.search, names))
+    is_sum, negative = "," not in bare and _SIGN.search(bare), re.search(r"(?:^|,)\s*-", bare)
     if (
-        not (is_sum or re.search(r"(?:^|,)\s*-", bare))
+        not (is_sum or negative)
         or any(functional.pt2)
         or {kind for _, kind in known} - {"x", "c"}
     ):
@@ -95,6 +97,8 @@ def _odd_shares(spec, functional) -> tuple[float, float] | None:
         return None
     exchange = sum(c for c, kind in known if kind == "x") + sum(c for _, c in functional.exact_exchange)
     correlation = sum(c for c, kind in known if kind == "c")
+    if correlation >= 0 and not negative and all(map(_KIND.search, names)):
+        return None
     is_odd = abs(exchange - 1) > 1e-3 or (correlation and abs(correlation - 1) > 1e-3)
     return (exchange, correlation) if is_odd else None
 
