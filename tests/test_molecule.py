@@ -197,10 +197,11 @@ def test_a_minimally_augmented_basis_without_polarisation_is_told():
 
 
 def test_a_basis_without_the_diffuse_functions_of_its_name_is_noted():
-    """def2-QZVPPD gives none to Na, PySCF's 6-31++G none to Zn. H of 6-31+G is left alone, as its makers meant."""
+    """def2-QZVPPD gives none to Na, PySCF's 6-31++G none to Zn and He. H of 6-31+G is left alone, as was meant."""
     (remark,) = molecule("Na 0 0 0;", "def2-qzvppd", spin=1).diffuse_remarks
     assert remark == "def2-qzvppd has no diffuse functions for Na: it is def2-qzvpp there."
-    assert molecule("Zn 0 0 0;", "6-31++g").diffuse_remarks and molecule("Ca 0 0 0;", "unc-def2-tzvpd").diffuse_remarks
+    assert all(molecule(f"{atom} 0 0 0;", "6-31++g**").diffuse_remarks for atom in ("Zn", "He"))
+    assert molecule("Ca 0 0 0;", "unc-def2-tzvpd").diffuse_remarks
     for basis in ("6-31+g*", "aug-cc-pvdz", "def2-qzvppd", "cc-pvdz"):
         assert not molecule(WATER, basis).diffuse_remarks
 

@@ -28,7 +28,7 @@ _MOST_ECP_MOMENTUM = 5
 LEAST_EXPONENT, LARGEST_EXPONENT = 1e-8, 1e12
 """bohr^-2: functions of 1e4 bohr, farther than any grid reaches, and of 1e-6 bohr, a tenth of a proton's radius."""
 
-_DIFFUSE = re.compile(r"[dtq]?aug(?=c?c?p|ccx)|\++|(?<=vp)d$|(?<=vpp)d$")
+_DIFFUSE = re.compile(r"[dtqs]?aug(?=c?c?p|ccx|ano)|\++|(?<=vp)d$|(?<=vpp)d$")
 """What keys of basis sets say of diffuse functions: augccpvdz, 631++g*, def2tzvpd."""
 
 _CARDINAL, _ONE_LOWER = re.compile(r"(?<=v)[tq5](?=z)|(?<=anor)[123]"), str.maketrans("tq5321", "dtq210")
@@ -116,10 +116,10 @@ def core_remarks(symbols, atom_basis, atom_ecp) -> tuple[str, ...]:
 def diffuse_remarks(symbols, atom_basis) -> tuple[str, ...]:
     """A line for each set whose name promises diffuse functions that its table has not for some elements.
 
-    H and He are left out, to which many augmented sets add nothing on purpose.
+    H and He are left out of sets with one plus, which promise them nothing.
     """
     pairs = dict.fromkeys(zip(atom_basis, symbols, strict=True))
-    named = [(k, s) for k, s in pairs if isinstance(k, str) and ATOMIC_NUMBERS[s] > ATOMIC_NUMBERS["He"]]
+    named = [(k, s) for k, s in pairs if isinstance(k, str) and (s not in ("H", "He") or k.count("+") != 1)]
     lacking = _equal_sets(named, lambda key: _DIFFUSE.sub("", key))
     return tuple(
         f"{display_name(key)} has no diffuse functions for {', '.join(elements)}: it is {display_name(base)} there."
