@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 
-from dftfd.elements import ATOMIC_NUMBERS, AtomName, parse_atom_name
+from dftfd.elements import AtomName, parse_atom_name
 from dftfd.errors import InputError, InputWarning, shown
 from dftfd.libcint.basis_sets import (
     display_name,
