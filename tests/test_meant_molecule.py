@@ -511,7 +511,8 @@ def test_smiles_with_a_charge_behind_are_refused_and_clear_ones_are_silent():
     [
         ("0.25*HF + 0.75*PBE", "to 1 and its correlation to 0.75"),
         ("b3lyp + 0.1*hf", "to 1.1 and"),
-        ("- pbe", "to -1 and"),
+        ("- pbe", "is negative as a whole"),
+        ("\N{EN DASH} wB97M-V", "is negative as a whole"),  # parts of a range, and fitted together
         ("GGA_X_PBE \N{EN DASH} GGA_C_PBE", "to 1 and its correlation to -1"),
         ("HF \N{EN DASH} PBE", "to 0 and"),
     ],

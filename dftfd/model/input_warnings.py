@@ -65,7 +65,9 @@ def warn_about_functional(spec, functional: Functional, grid) -> None:
         and not _KINETIC.search(spec)
     ):
         _warn(f"functional {spec.strip()!r} is a kinetic energy ({', '.join(kinetic)}), no exchange and correlation.")
-    if isinstance(spec, str) and (shares := _odd_shares(spec, functional)):
+    if isinstance(spec, str) and re.fullmatch(r"\s*-[^*+,]+", in_ascii(spec)):
+        _warn(f"functional {spec.strip()!r} is negative as a whole; leave the dash out if it belongs to a list.")
+    elif isinstance(spec, str) and (shares := _odd_shares(spec, functional)):
         _warn(
             f"the exchange of {spec.strip()!r} adds up to {shares[0]:.4g} and its correlation to {shares[1]:.4g}, not "
             "to 1: names without a comma are exchange and correlation together; '0.25*HF + 0.75*PBE, PBE' is PBE0."
@@ -87,11 +89,7 @@ def _odd_shares(spec, functional) -> tuple[float, float] | None:
     names = re.findall(r"[A-Za-z][\w-]*", bare)
     known = [(c, term.kind) for c, term in functional.terms if not term.is_nonlocal]
     is_sum, negative = "," not in bare and _SIGN.search(bare), re.search(r"(?:^|,)\s*-", bare)
-    if (
-        not (is_sum or negative)
-        or any(functional.pt2)
-        or {kind for _, kind in known} - {"x", "c"}
-    ):
+    if not (is_sum or negative) or any(functional.pt2) or {kind for _, kind in known} - {"x", "c"}:
         return None
     if any(omega for omega, _ in functional.exact_exchange) or functional.exact_exchange_ranges:
         return None
