@@ -239,7 +239,6 @@ def test_charges_in_words(comment, charge, spin):
         "hydroxyl (-1 2)",
         "mol_charge=-1",
         "n_electrons=3",
-        "\u0441harge=-1",  # a Cyrillic letter
         "spin_state=1",
         "charges: -1",
         "Ladung: -1, Multiplizität: 2",

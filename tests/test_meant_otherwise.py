@@ -17,7 +17,7 @@ from dftfd.cli.chemistry import _atom_lists
 from dftfd.errors import InputError, InputWarning
 from dftfd.interop.geometric import minimise
 from dftfd.model.input_warnings import warn_about_sizes
-from dftfd.model.options import Options
+from dftfd.model.options import OPTIONS, Options
 from dftfd.response.polarizability import FREQUENCY
 from dftfd.results.thermochemistry import thermochemistry
 from dftfd.system.basis import resolve_basis
@@ -502,3 +502,24 @@ def test_names_of_files_and_species_mention_charge_and_spin(name, about, tmp_pat
 def test_other_names_of_files_mention_nothing(name, tmp_path):
     (tmp_path / f"{name}.xyz").write_text("2\n\nO 0 0 0\nO 0 0 1.2\n")
     assert molecule(tmp_path / f"{name}.xyz", "sto-3g").n_electrons == 16
+
+
+@pytest.mark.parametrize("comment", ["charg\u0435=-2", "\u0441harge: -2", "-\u0662 \u0661", "ch\u0430rge \u2212\u06f2"])
+def test_letters_and_digits_of_other_scripts_in_comments_are_read(comment):
+    """They were a neutral molecule."""
+    assert molecule(f"2\n{comment}\nO 0 0 0\nO 0 0 1.5\n", "sto-3g").charge == -2
+
+
+@pytest.mark.parametrize("word", ["047", "-047", "00117", "+012"])
+def test_numbers_that_lost_their_point_are_refused(word):
+    """-0.47 without its point was -47 angstrom."""
+    for text in (f"O 0.0 0.0 0.12; H 0.0 0.76 {word}; H 0.0 -0.76 -0.47", f"O; H 1 0.96; H 1 {word} 2 104.5"):
+        with pytest.raises(InputError, match="begins with 0 and has no point"):
+            molecule(text, "sto-3g")
+    with pytest.raises(InputError, match="begins with 0 and has no point"):
+        OPTIONS["electric_field"].read("electric_field", f"0 0 {word}")
+    with pytest.warns(InputWarning, match="'-469' has no point, most others have one"):
+        molecule("3\n\nO 0.0 0.0 0.12\nH 0.0 0.76 -469\nH 0.0 -0.76 -0.469\n", "sto-3g")
+    assert (
+        molecule("He 0 0 0.5; He 0 0 100", "sto-3g").n_atoms == molecule("He 0 00.5 1e2; He 0 -0 0", "sto-3g").n_atoms
+    )

@@ -16,6 +16,7 @@ LONGEST = 1200
 
 _EXPONENT = r"(?:(?:[eEdD]|\*\^)[+-]?[0-9]+)?"
 _REAL = re.compile(rf"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+){_EXPONENT}")
+_ZERO_FIRST = re.compile(r"[+-]?0[0-9]+")
 _WHOLE = re.compile(r"([+-]?[0-9]{1,18})(?:\.0*)?")
 _DECIMAL_COMMA = re.compile(rf"[+-]?[0-9]*,[0-9]+{_EXPONENT}")
 _TIGHT = re.compile(r"\S,\S")
@@ -41,8 +42,15 @@ def whole(word: str) -> int | None:
     return int(match[1]) if match else None
 
 
+def require_point(word: str) -> None:
+    """UnclearNumber for 047, in which a point was lost: 0.47 or .047."""
+    if _ZERO_FIRST.fullmatch(word.translate(DASHES)):
+        raise UnclearNumber(f"{shown(word)} begins with 0 and has no point")
+
+
 def as_real(word: str) -> float:
-    """The number that a word is; UnclearNumber for any other word."""
+    """The number that a word is; UnclearNumber for any other word, and for 047."""
+    require_point(word)
     if (value := real(word)) is None:
         raise UnclearNumber(f"{shown(word)} is not a number{odd_character(word)}")
     return value

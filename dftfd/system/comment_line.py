@@ -142,12 +142,26 @@ _NEARBY = {
 _LONGEST = 10_000
 
 
+_LOOK_ALIKES = str.maketrans("\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0455\u0458\u03bf\u03bd", "aeopcyxisjov")
+_LOOK_ALIKES |= str.maketrans(
+    "\u0410\u0415\u041e\u0420\u0421\u0425\u041c\u041d\u0422\u0391\u0395\u039f\u03a1\u03a7", "AEOPCXMHTAEOPX"
+)
+"""Cyrillic and Greek letters that look like Latin ones."""
+
+
+def _in_latin(comment: str) -> str:
+    """A line with look-alikes in Latin words as Latin letters, and digits of any script as 0 to 9."""
+    digits = "".join(str(unicodedata.decimal(c)) if c.isdecimal() else c for c in comment)
+    is_latin = lambda word: any(c.isascii() and c.isalpha() for c in word)
+    return re.sub(r"\w+", lambda m: m[0].translate(_LOOK_ALIKES) if is_latin(m[0]) else m[0], digits)
+
+
 def said_in(comment: str, source: str) -> dict[str, Any]:
     """charge, spin (unpaired electrons) and unit as far as the line says them; InputError for what is not understood.
 
     mentions: words such as 'anion' and 'triplet' by what they are about, where the line does not say that in numbers.
     """
-    comment = " ".join(comment[:_LONGEST].translate(DASHES).split())
+    comment = " ".join(_in_latin(comment[:_LONGEST].translate(DASHES)).split())
     title = unicodedata.normalize("NFKC", comment).translate(DASHES)
     if _ISOTOPES.search(title):
         warn_of_isotopes(source)

@@ -30,7 +30,7 @@ from dftfd.elements import AtomName, parse_atom_name
 from dftfd.errors import FileError, InputError, InputWarning, odd_character, shown
 from dftfd.runtime.arguments import require_bare
 from dftfd.runtime.files import decoded, read_bytes
-from dftfd.runtime.written_numbers import UnclearNumber, fields, has_unclear_commas, real, separated
+from dftfd.runtime.written_numbers import UnclearNumber, fields, has_unclear_commas, real, require_point, separated
 from dftfd.system.columns import (
     check_columns,
     check_further_columns,
@@ -131,6 +131,7 @@ def _parse_entries(lines, source) -> Geometry:
             raise _line_error(source, number, entry)
         require_few_atoms(len(atoms) + 1)
         atoms.append(_parse_atom(row, f"atom {len(atoms) + 1}", f"{source}, line {number}"))
+    _warn_of_lost_points(rows, source)
     return replace(_collect(atoms), **said)
 
 
@@ -274,6 +275,7 @@ def _parse_xyz(lines, first, source):
     check_further_columns(comment, rows, source)
     refuse_types(comment, rows, source)
     warn_of_columns(comment, rows, source)
+    _warn_of_lost_points(rows, source)
     said = said_in(comment, source)
     columns = {about: name for about, name in said_of_columns(comment, rows).items() if about not in said}
     ion = {} if "charge" in said else ion_of_atoms(comment, [name.symbol for name, _ in atoms])
@@ -315,7 +317,24 @@ def _parse_atom(fields, atom, where):
     return name, [_parse_number(field, axis, atom, where) for axis, field in zip("xyz", fields[1:], strict=True)]
 
 
+def _warn_of_lost_points(rows, source):
+    """Warn of a coordinate of three digits or more without a point, 121, where most have points."""
+    words = [word for row in rows for word in row[1:4]]
+    if 2 * sum("." in word for word in words) < len(words):
+        return
+    if lost := next((word for word in words if word.lstrip("+-").isdigit() and len(word.lstrip("+-")) > 2), None):
+        warnings.warn(
+            f"{source}: the coordinate {shown(lost)} has no point, most others have one: is one missing?",
+            InputWarning,
+            stacklevel=6,
+        )
+
+
 def _parse_number(word, axis, atom, where):
+    try:
+        require_point(word)
+    except UnclearNumber as error:
+        raise InputError(f"{where}: coordinate {axis} of {atom}: {error}.") from error
     value = real(word)
     if value is not None:
         return value
@@ -532,6 +551,10 @@ def _value(word, values, where):
     if named and named["name"] in values:
         value = -values[named["name"]] if named["sign"] == "-" else values[named["name"]]
     else:
+        try:
+            require_point(word)
+        except UnclearNumber as error:
+            raise InputError(f"{where}: {error}.") from error
         value = real(word)
     if value is None:
         known = ", ".join(values) or "none"
