@@ -295,6 +295,14 @@ def test_numbers_in_brackets_are_parameters():
     assert functionals_of("lda,vwn; pbe(mu=0.2)") == ["lda,vwn", "pbe(mu=0.2)"]
 
 
+@pytest.mark.parametrize("words", ["pbe,", ",lyp", "blyp,,pbe"])
+def test_a_comma_with_nothing_beside_it_is_no_list(words):
+    """'pbe,' is exchange alone wherever one functional is named; in a list it was PBE."""
+    with pytest.raises(InputError, match="a comma with nothing on one side"):
+        functionals_of(words)
+    assert functionals_of("pbe,;") == ["pbe,"]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

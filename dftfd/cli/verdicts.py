@@ -148,7 +148,13 @@ def functionals_of(words: str) -> list:
     from dftfd.functionals.names import split_outside
 
     parts = split_outside(words, ";")
-    parts = split_outside(words, ",") if len(parts) == 1 else parts
+    if len(parts) == 1:
+        parts = split_outside(words, ",")
+        if len(parts) > 1 and not all(map(str.strip, parts)):
+            raise InputError(
+                f"{words.strip()!r} has a comma with nothing on one side; leave it out of a list, or end the name with "
+                "a semicolon if exchange or correlation alone is meant, as in 'pbe,;'."
+            )
     return [functional_named(word.strip()) for word in parts if word.strip()]
 
 
