@@ -108,5 +108,6 @@ def test_orcas_keywords():
 
 
 @pytest.mark.slow  # reads every name of the catalogue
+@needs_jax_xc
 def test_names_that_differ_by_marks_alone():
     assert [list(row) for row in twins()] == read(DATA / "twins.csv")
