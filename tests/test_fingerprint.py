@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from contextlib import nullcontext
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -66,6 +67,14 @@ def with_rule(slope):
     return code
 
 
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def with_rule_of(slope, x):
+    return -x * x
+
+
+with_rule_of.defjvp(lambda slope, x, dx: (with_rule_of(slope, *x), slope * x[0] * dx[0]))
+
+
 EDITS = {
     "a number": (lambda x: 2.0 * x[0], lambda x: 2.0000000000000004 * x[0]),
     "an operation": (lambda x: jnp.sin(x[0]), lambda x: jnp.cos(x[0])),
@@ -73,6 +82,12 @@ EDITS = {
     "a branch": tuple(lambda x, k=k: jax.lax.cond(x[0] > 0, lambda y: k * y, jnp.sin, x[1]) for k in (1.0, 2.0)),
     "a length": tuple(lambda x, k=k: jax.lax.fori_loop(0, k, lambda i, y: y * x[0], x[1]) for k in (2, 3)),
     "a derivative rule": tuple(lambda x, f=f: f(x[0]) for f in (with_rule(-2.0), with_rule(-1.0))),
+    "one of two derivative rules": tuple(
+        lambda x, f=f, g=g: f(x[0]) + g(x[0]) for f, g in [(with_rule(-2.0),) * 2, (with_rule(-2.0), with_rule(-1.0))]
+    ),
+    "a number that a derivative rule is given": tuple(
+        lambda x, k=k: with_rule_of(-2.0, x[0]) + with_rule_of(k, x[0]) for k in (-2.0, -1.0)
+    ),
     "a table": tuple(lambda x, t=t: jnp.asarray(t)[x[0].astype(int)] for t in (TABLE, TABLE + 1)),
 }
 

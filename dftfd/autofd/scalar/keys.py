@@ -85,11 +85,7 @@ class Keys:
     def variable(self, variable, names):
         if isinstance(variable, Literal):
             return ("number", self.array(np.asarray(variable.val, dtype=type_of_array(variable).dtype)))
-        try:
-            kind = (variable.aval.shape, np.dtype(variable.aval.dtype).str)
-        except (AttributeError, TypeError) as error:
-            raise NoKey(f"a variable {variable.aval}") from error
-        return (names.setdefault(variable, len(names)), *kind)
+        return (names.setdefault(variable, len(names)), *_kind(variable))
 
     def value(self, value):
         match value:
@@ -155,6 +151,13 @@ class Keys:
         raise NoKey(f"a parameter {type(value).__name__}")
 
 
+def _kind(variable):
+    try:
+        return (variable.aval.shape, np.dtype(variable.aval.dtype).str)
+    except (AttributeError, TypeError) as error:
+        raise NoKey(f"a variable {variable.aval}") from error
+
+
 def _flat(value):
     return [leaf for part in value for leaf in _flat(part)] if isinstance(value, tuple | list) else [value]
 
@@ -194,8 +197,10 @@ def _content(cell):
 class _Contents(Keys):
     """Keys without identities, for other processes; derivative rules are followed `depth` times."""
 
-    def __init__(self, depth: int):
+    def __init__(self, depth: int, rules: dict | None = None):
+        """rules: keys of the derivative rules that were followed, by the rules' own functions and operands."""
         self.depth = depth
+        self.rules = {} if rules is None else rules
 
     def operation(self, primitive):
         return primitive.name if is_of_jax(primitive) else f"{primitive.name} of others"
@@ -206,9 +211,23 @@ class _Contents(Keys):
         return super().array(array)
 
     def rule(self, eqn):
-        """The program of the derivative."""
+        """The program of the derivative; of the same function of the same kind of operands it is traced once."""
         if not self.depth:
             return ()
+        try:
+            same = (
+                self.depth,
+                Keys().rule(eqn),
+                *map(_kind, eqn.invars),
+                self.value(eqn.params[CUSTOM[eqn.primitive.name]]),
+            )
+        except NoKey:
+            return self.traced_rule(eqn)
+        if same not in self.rules:
+            self.rules[same] = self.traced_rule(eqn)
+        return self.rules[same]
+
+    def traced_rule(self, eqn):
         code, specs = equation_code(eqn), [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in operands_of(eqn)]
         moving = [i for i, s in enumerate(specs) if jnp.issubdtype(s.dtype, jnp.inexact)]
 
@@ -226,7 +245,7 @@ class _Contents(Keys):
         else:
             results = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
             program = jax.make_jaxpr(backward)(specs, results)
-        return _Contents(self.depth - 1).program(program)
+        return _Contents(self.depth - 1, self.rules).program(program)
 
     def other(self, value):
         try:
