@@ -88,6 +88,7 @@ def test_charged_open_shell_and_cartesian():
     assert mol.n_ao == reference.nao
     assert mol.formula == "O2+"
     assert molecule("F 0 0 0;", charge=-1).formula == "F-"
+    assert molecule("O 0 0 0; O 0 0 1.5", charge=-2).formula == "O2^2-"  # O22- could be 22 atoms
     assert molecule("H 0 0 0;", spin=-1).n_beta == 1
 
 

@@ -140,13 +140,13 @@ class Molecule(ShownAsText):
 
     @property
     def formula(self) -> str:
-        """Sum formula in Hill order with charge, 'C2H6O', 'H2O+'; ghost centres are not part of it."""
+        """Sum formula in Hill order with charge, 'C2H6O', 'H2O+', 'C2O4^2-'; ghost centres are not part of it."""
         counts = Counter(symbol for symbol, ghost in zip(self.symbols, self.ghost, strict=True) if not ghost)
         carbon_first = {"C": 0, "H": 1} if "C" in counts else {}
         order = sorted(counts, key=lambda symbol: (carbon_first.get(symbol, 2), symbol))
         text = "".join(symbol + (str(counts[symbol]) if counts[symbol] > 1 else "") for symbol in order)
         sign = "+" if self.charge > 0 else "-"
-        return text + ((str(abs(self.charge)) if abs(self.charge) > 1 else "") + sign if self.charge else "")
+        return text + (f"^{abs(self.charge)}" if abs(self.charge) > 1 else "") + (sign if self.charge else "")
 
     @property
     def basis(self) -> str:
