@@ -12,14 +12,13 @@ from tests.sample import sample
 
 HELIUM = ["run", "He 0 0 0;", "--xc", "hf", "--basis", "sto-3g", "--quiet"]
 WATER = Path(__file__).parents[1] / "examples" / "water.xyz"
-START = "import sys; sys.argv[0] = 'dftfd'; from dftfd.cli import main; sys.exit(main())"
 
 
 def command(*arguments, prepare=":", environment=None, **options):
     """The finished process of `dftfd ARGUMENTS`; prepare is what its shell does before."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options
     return subprocess.run(
-        ["sh", "-c", f'{prepare}; exec "$@"', "sh", sys.executable, "-c", START, *arguments],
+        ["sh", "-c", f'{prepare}; exec "$@"', "sh", sys.executable, "-m", "dftfd", *arguments],
         env=os.environ | (environment or {}),
         timeout=120,
         **options,
