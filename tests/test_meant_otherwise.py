@@ -523,3 +523,61 @@ def test_numbers_that_lost_their_point_are_refused(word):
     assert (
         molecule("He 0 0 0.5; He 0 0 100", "sto-3g").n_atoms == molecule("He 0 00.5 1e2; He 0 -0 0", "sto-3g").n_atoms
     )
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ['pbc="1 1 1"', "pbc=[0,0,1]", "pbc: T T T", "pbc=xyz", "periodic=true", "periodicity: 3", "cell_lengths=10 10 10"]
+    + ["CRYST1   10.000   10.000   10.000  90.00  90.00  90.00 P 1", "%PBC 10 10 10 90 90 90", "Lattice: 10 0 0 0 10 0"]
+    + [
+        "unit cell 10 10 10",
+        "unitcell [10,10,10]",
+        "Cell parameters 9.1 9.2 9.3",
+        "box size 10 10 10",
+        "10 11 12 90 90 120",
+    ]
+    + ["CELL(abcABC): 10.0 10.0 10.0 90 90 90 Step: 0 positions{angstrom}", "CELL{H}: 10 0 0 0 10 0 0 0 10"],
+)
+def test_more_cells_are_refused(comment):
+    with pytest.raises(InputError, match="periodic cell"):
+        molecule(f"2\n{comment}\nO 0 0 0\nO 0 0 1.2", "sto-3g")
+
+
+@pytest.mark.parametrize(
+    "comment", ["positions{atomic_unit}", "units: atomic", "xyz in a.u.", "r/bohr", "x/a0 y/a0", "a\u2080"]
+)
+def test_more_words_for_bohr_are_read(comment):
+    """i-PI writes positions{atomic_unit}."""
+    with pytest.raises(InputError, match="marked as in bohr"):
+        molecule(f"2\n{comment}\nO 0 0 0\nO 0 0 2.3", "sto-3g")
+
+
+@pytest.mark.parametrize("comment", ["units=alat", "in metres", "scaled coordinates", "positions: frac"])
+def test_more_units_that_are_not_read_are_refused(comment):
+    with pytest.raises(InputError, match="angstrom or bohr are read"):
+        molecule(f"2\n{comment}\nO 0 0 0\nO 0 0 0.1", "sto-3g")
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        'pbc="0 0 0"',
+        "pbc=[F,F,F]",
+        "pbc=False",
+        "non-periodic",
+        "not periodic",
+        "periodicity=0",
+        "1.2 3.4 5.6",
+        "cell 3",
+    ]
+    + [
+        "E/bohr = 2",
+        "gradient in hartree/bohr",
+        "energy in au",
+        "1.2 3.4 5.6 0.1 0.2 0.3",
+        "cut out of a cell",
+        "x 0 3 y",
+    ],
+)
+def test_comments_without_cells_and_units_are_silent(comment):
+    assert molecule(f"2\n{comment}\nO 0 0 0\nO 0 0 1.2", "sto-3g").charge == 0

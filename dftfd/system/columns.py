@@ -16,8 +16,16 @@ from dftfd.errors import InputError, InputWarning, shown
 from dftfd.runtime.written_numbers import real, whole
 from dftfd.system.molfile import warn_of_isotopes
 
+_NAMED_CELL = (
+    r"cell_?(?:lengths?|vectors?|parameters?|size)|cell (?:parameters|vectors)|unit ?cell|box ?(?:size|lengths?)"
+)
+_THREE = r"[0-9.]{1,12}(?:[\s,]+[0-9.]{1,12}){2}"
+_ANGLES = r"(?:[\s,]+(?:[3-9][0-9]|1[0-4][0-9])(?:\.[0-9]*)?){3}"
 _PERIODIC = re.compile(
-    r"""lattice\s*=|(?<!\w)(?:(?:cell|box)\s*(?:[=:]\s*["'\[(]+\s*[0-9]|[=:]?(?:\s+[0-9.]{1,12}){3})|pbc\s*=\s*["'\[(]?(?:\s|,|F(?:alse)?)*T)""",
+    r"""lattice\s*[=:]|(?<!\w)(?:(?:cell|box)\s*(?:[=:]\s*["'\[(]+\s*[0-9]|[=:]?(?:\s+[0-9.]{1,12}){3})"""
+    r"""|pbc\s*[=:]\s*["'\[(]?(?:[\s,0]|F(?:alse)?)*(?:T|1|xyz)|cell[({]"""
+    rf"""|(?:{_NAMED_CELL}|translation vectors|cryst1|%pbc)[\s=:\["'(,]*[0-9])"""
+    rf"""|(?<![\w-])periodic(?:ity)?\s*[=:]\s*(?:true|yes|[1-3])|^[\s#]*{_THREE}{_ANGLES}\s*$""",
     re.I,
 )
 _NOT_PERIODIC = re.compile(r"""pbc\s*=\s*["']?\s*F\s+F\s+F""", re.I)

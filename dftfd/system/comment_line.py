@@ -22,12 +22,14 @@ _LENGTHS = (
 )
 _AU = r"a\.?u\.?|atomic units|a_?0"
 _BOHR = re.compile(
-    rf"(?<![\w/])bohrs?(?![\w/])|[(\[](?:{_AU})[)\]]|\b{_LENGTHS}[(\[]?(?:{_AU})(?!\w)|^(?:in )?(?:{_AU})$", re.I
+    rf"(?<![\w/])bohrs?(?![\w/])|[(\[](?:{_AU})[)\]]|\b{_LENGTHS}[(\[]?(?:{_AU}|atomic)(?!\w)|^(?:in )?(?:{_AU})$"
+    rf"|positions\{{atomic_unit\}}|(?<!\w)(?:xyz|[rxyz])\s?(?:in\s|/\s?)(?:bohr|{_AU})(?!\w)",
+    re.I,
 )
-_OTHER = r"pm|picomet(?:er|re)s?|nm|nanomet(?:er|re)s?|fractional|crystal|direct"
+_OTHER = r"pm|picomet(?:er|re)s?|nm|nanomet(?:er|re)s?|met(?:er|re)s?|fractional|crystal|direct|alat|frac"
 _NOT_READ = re.compile(
     rf"\b{_LENGTHS}[(\[]?(?P<unit>{_OTHER})(?!\w)|[(\[](?P<bracketed>(?-i:pm|nm))[)\]]\s*$"
-    rf"|^(?:in )?(?P<alone>{_OTHER})$|(?P<kind>fractional) coord",
+    rf"|^(?:in )?(?P<alone>{_OTHER})$|(?P<kind>fractional|crystal|scaled|reduced|relative|lattice) coord",
     re.I,
 )
 _ANGSTROM = re.compile(r"(?<![\w/])(?:[aå]ngstr[oö]ms?|Å)(?![\w/])", re.I)
@@ -213,6 +215,7 @@ def said_by_name(name: str, symbols: Sequence[str]) -> dict[str, str]:
 
 def unit_of(text: str, source: str) -> str | None:
     """'bohr' or 'angstrom' where a text names it, else None; InputError for units that are not read."""
+    text = unicodedata.normalize("NFKC", text)
     if other := _NOT_READ.search(text):
         word = next(filter(None, other.groups()))
         raise InputError(f"{source}: the comment line says {shown(word)}; coordinates in angstrom or bohr are read.")
