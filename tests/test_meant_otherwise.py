@@ -23,7 +23,7 @@ from dftfd.results.thermochemistry import thermochemistry
 from dftfd.system.basis import resolve_basis
 from dftfd.system.comment_line import said_in
 from dftfd.system.geometry import parse_geometry
-from dftfd.system.internal_coordinates import warn_about_distances
+from dftfd.system.internal_coordinates import warn_about_dihedrals, warn_about_distances
 from dftfd.system.isotopes import masses
 from dftfd.system.molecule import refuse_names_of_pdb
 
@@ -216,6 +216,10 @@ def test_charges_behind_small_coordinates_warn(rows):
     system = molecule("He 0 0 0;", "sto-3g")
     with pytest.warns(InputWarning, match="look like charges; rows are charge, x, y, z"):
         warn_about_sizes(Options(point_charges=np.roll(rows, -1, axis=1)), system)
+    four = np.array([[-0.8, 0.4, 0.4, -0.3], [4.5, 4.9, -3.3, 1.7], [-3.7, 0.6, 4.1, 2.5], [2.3, 2.8, 3.9, 4.4]])
+    with pytest.warns(InputWarning, match="the first row looks like charges"):
+        warn_about_sizes(Options(point_charges=four), molecule("He 9 9 9;", "sto-3g"))
+    warn_about_sizes(Options(point_charges=four.T), system)
     for given in (rows, [[0.5, 4.0, 1.0, 1.0]], [[3, 5.5, 0, 0.5]], [[0.4, 0, 0, 2.0], [-0.4, 0, 0, -2.0]]):
         warn_about_sizes(Options(point_charges=given), system)
 
@@ -581,3 +585,40 @@ def test_more_units_that_are_not_read_are_refused(comment):
 )
 def test_comments_without_cells_and_units_are_silent(comment):
     assert molecule(f"2\n{comment}\nO 0 0 0\nO 0 0 1.2", "sto-3g").charge == 0
+
+
+def test_transposed_coordinates_of_three_atoms_warn():
+    water = molecule(WATER, "sto-3g")
+    with pytest.warns(InputWarning, match="rows are atoms, columns x, y, z"):
+        water.at(water.coordinates.T)
+    turned = water.coordinates @ np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))[0]
+    assert water.at(turned).n_atoms == water.at(1.3 * turned).n_atoms == 3
+
+
+def test_dihedral_angles_in_radians_warn():
+    """A turn in radians was a turn of six degrees."""
+    for values in (np.linspace(-np.pi, np.pi, 13), [3.14159], [0, 0.5236, 1.0472], [1.571]):
+        with pytest.warns(InputWarning, match="are these radians"):
+            warn_about_dihedrals("values", list(values))
+    for values in (range(-2, 3), [0.0], [0.1, 0.2, 0.3], [180.0], [3.14159, 90], [2.5, 5.0]):
+        warn_about_dihedrals("values", list(values))
+    peroxide = molecule("O 0 0.7 0; O 0 -0.7 0; H 0.8 0.9 0.4; H 0.8 -0.9 -0.4", "sto-3g")
+    with pytest.warns(InputWarning, match="radians"), pytest.raises(InputError, match="relaxed"):
+        dftfd.scan(peroxide, "hf", atoms=[2, 0, 1, 3], values=[0, np.pi], constraints="$freeze")
+    with pytest.warns(InputWarning, match="radians"), pytest.raises(InputError, match="at its end"):
+        text = "$set\ndihedral 3 1 2 4 3.1416\nangle 1 2 4 1.8"
+        minimise("OOHH", peroxide.coordinates, lambda r: (0.0, r), constraints=text)
+
+
+def test_smearing_of_room_temperature_in_electronvolts_warns():
+    """0.0257 eV were 8,100 K."""
+    with pytest.warns(InputWarning, match="0.00094 hartree or 0.0257 eV"):
+        warn_about_sizes(Options(smearing=0.02585), molecule("He 0 0 0;", "sto-3g"))
+
+
+def test_a_remark_that_ends_as_an_atom_warns():
+    """Where the end of a line was lost, the first atom was a part of the remark."""
+    for remark in ("charge=2\t", "energy=-1.5, ", "optimised`"):
+        with pytest.warns(InputWarning, match="is the end of a line missing"):
+            molecule(f"# {remark}O 0.0 0.0 0.0\nO 0.0 0.0 1.2\n", "sto-3g")
+    assert molecule("# O 0.0 0.0 0.0\n#H 0.0 0.0 1.0\nO 0.0 0.0 1.2 # was 1.3 1.2 1.1\n", "sto-3g").n_atoms == 1

@@ -14,7 +14,7 @@ import numpy as np
 from dftfd.errors import DftfdError, InputError, MissingDependencyError, UnsupportedError, closest_names, shown
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.runtime.written_numbers import real
-from dftfd.system.internal_coordinates import warn_about_distances
+from dftfd.system.internal_coordinates import warn_about_dihedrals, warn_about_distances
 
 # Name: geomeTRIC's class, whether fragments are connected, whether Cartesians are added.
 _COORDINATES = {
@@ -192,6 +192,8 @@ def _require_constraints(text, positions):
         if mode == "$set" and kind != mode and (value is None or not limits[0] < value <= limits[1]):
             line = " ".join([kind, *words])
             raise InputError(f"$set {shown(line)}: a distance [angstrom] or an angle [degree] expected at its end.")
+        if kind == "dihedral" and value is not None:
+            warn_about_dihedrals(f"$set {' '.join([kind, *words])}", [value])
         if kind == "distance" and value is not None and known.keys() >= {*atoms}:
             present = float(np.linalg.norm(known[atoms[1]] - known[atoms[0]]))
             warn_about_distances(f"$set {kind} {' '.join(atoms)}", [value], present)

@@ -108,24 +108,31 @@ def warn_about_sizes(options, molecule) -> None:
     charges = [] if options.point_charges is None else np.abs(np.asarray(options.point_charges)[:, 0])
     odd = {
         f"smearing of {width:g} hartree; 1000 K is 0.0032": width > 0.1,
+        f"smearing of {width:g} hartree; at room temperature it is 0.00094 hartree or 0.0257 eV": 0.0249
+        < width
+        < 0.0262,
         f"conv_tol of {options.conv_tol:g} hartree; 1e-9 is usual": options.conv_tol > 0.01,
         f"electric_field of {field:g} hartree/(e bohr), where 1 is 51 V/angstrom": field > 0.5,
         "point_charges with charges of 0 or above 5; rows are charge, x, y, z": any(q == 0 or q > 5 for q in charges),
     }
     for words in (words for words, is_odd in odd.items() if is_odd):
         _warn(f"{words}: is another unit or order meant?")
-    if len(charges) and max(charges) <= 5 and _are_charges_behind(np.asarray(options.point_charges)):
-        _warn("point_charges: the last numbers of the rows look like charges; rows are charge, x, y, z.")
+    if len(charges) and max(charges) <= 5:
+        rows = np.asarray(options.point_charges)
+        if _are_charges(rows[:, 3], rows):
+            _warn("point_charges: the last numbers of the rows look like charges; rows are charge, x, y, z.")
+        elif len(rows) == 4 and _are_charges(rows[0], rows):
+            _warn("point_charges: the first row looks like charges; each row is charge, x, y, z of one of them.")
     _warn_about_close_charges(options.point_charges, molecule)
 
 
-def _are_charges_behind(rows) -> bool:
-    """Whether the last of four columns may hold charges and the first one coordinates.
+def _are_charges(numbers, rows) -> bool:
+    """Whether these numbers of rows may be the charges and the first column coordinates.
 
-    Its numbers may be charges, none is zero, and they are of fewer kinds, add up to a whole number or are whole, where
+    They may be charges, none is zero, and they are of fewer kinds, add up to a whole number or are whole, where
     those in front do not and are not; or those in front are above 2 and not whole.
     """
-    q, last = rows[:, 0], rows[:, 3]
+    q, last = rows[:, 0], numbers
     if not np.all(last) or np.abs(last).max() > 2:
         return False
     is_whole = lambda x: np.abs(x - np.round(x)) < 1e-4

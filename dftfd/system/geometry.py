@@ -54,6 +54,8 @@ _NOT_FINITE = re.compile(r"[+-]?(?:nan|inf|infinity)", re.I)
 _FRAME = re.compile(r"(?P<file>.+)@(?P<number>-?[0-9]{1,9})", re.DOTALL)
 _ELECTRONS = re.compile(r"(?P<file>.+):(?P<charge>[+-][0-9]{1,3}|0)(?:,(?P<multiplicity>[0-9]{1,3}))?", re.DOTALL)
 _QM9 = re.compile(r"(?:gdb|tag)\s+[0-9]+\s", re.I)
+_ATOM_BEHIND = re.compile(r"\w.*[^\w.][A-Za-z]{1,2}[0-9]*(?:[\s,]+[+-]?[0-9]*\.[0-9]+){3}\s*$")
+"""Of a remark: words, then an atom."""
 _UNITS = re.compile(r"\s*(?:units?\s*[=:]?\s*)?\(?(?:angstroms?|bohr|a\.?u\.?)\)?\s*", re.I)
 
 
@@ -121,6 +123,12 @@ def _parse_entries(lines, source) -> Geometry:
     require_few_atoms(len(entries) // 4)  # a Z-matrix may have lines for three values with each atom
     rows = fields([entry.replace("=", " = ") for _, entry in entries], [f"{source}, line {n}" for n, _ in entries])
     remarks = " ; ".join(line.strip(" \t#") for line in lines if line.lstrip().startswith("#"))
+    if swallowed := next(filter(_ATOM_BEHIND.search, remarks.split(" ; ")), None):
+        warnings.warn(
+            f"{source}: {shown(swallowed)} is a remark that ends as an atom does: is the end of a line missing?",
+            InputWarning,
+            stacklevel=6,
+        )
     said = said_in(remarks, source)
     _add_remarks(said, (line.partition("#")[2] for line in lines if line.lstrip()[:1] != "#"), source)
     if is_zmatrix(rows):

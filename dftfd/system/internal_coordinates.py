@@ -71,6 +71,16 @@ def warn_about_distances(what: str, values: Sequence[float], present: float) -> 
             )
 
 
+def warn_about_dihedrals(what: str, values: Sequence[float]) -> None:
+    """Warn where dihedral angles [degree] are at most a turn in radians, with some of its simple fractions."""
+    twelfths = [6 * v / np.pi for v in values if v]
+    are_fractions = [
+        abs(x - round(x)) < 2e-3 and abs(v) > 0.1 for x, v in zip(twelfths, filter(None, values), strict=True)
+    ]
+    if any(are_fractions) and max(map(abs, values)) < 6.3:
+        warnings.warn(f"{what}: are these radians? Degrees are expected.", InputWarning, stacklevel=5)
+
+
 def with_value(molecule: Molecule, atoms: Sequence[int], value: float) -> np.ndarray:
     """Coordinates (atom, 3) [bohr] where the atoms have this distance or angle: one side moves as it is.
 

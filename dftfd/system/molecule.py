@@ -194,6 +194,14 @@ class Molecule(ShownAsText):
                     InputWarning,
                     stacklevel=3,
                 )
+        apart = lambda r: np.linalg.norm(r[:, None] - r[None], axis=2)
+        off = lambda r: np.abs(apart(r) - apart(self.coordinates)).max()
+        if len(coordinates) == 3 and off(coordinates) > max(0.2, 4 * off(coordinates.T)):
+            warnings.warn(
+                "the transposed new coordinates are nearer to the old ones: rows are atoms, columns x, y, z.",
+                InputWarning,
+                stacklevel=3,
+            )
         return replace(self, coordinates=coordinates)
 
 

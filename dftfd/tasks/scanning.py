@@ -40,7 +40,15 @@ from dftfd.runtime.json_reader import parse_json
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.progress import Progress, as_progress
 from dftfd.runtime.records import HEAD, digest, pieces_of, recorded
-from dftfd.system.internal_coordinates import KINDS, UNITS, neighbours, value_of, warn_about_distances, with_value
+from dftfd.system.internal_coordinates import (
+    KINDS,
+    UNITS,
+    neighbours,
+    value_of,
+    warn_about_dihedrals,
+    warn_about_distances,
+    with_value,
+)
 from dftfd.system.molecule import CLOSE, Molecule
 from dftfd.tasks.optimization import (
     SAME_GEOMETRY,
@@ -416,6 +424,8 @@ def _require_coordinate(molecule, atoms, values, relaxed):
         raise InputError(f"atoms={shown(atoms)} have no such coordinate in this geometry.")
     if kind == "distance":
         warn_about_distances("values", values, present)
+    elif kind == "dihedral":
+        warn_about_dihedrals(f"values={shown(values)}", values)
     for value in () if relaxed or kind == "distance" else values:
         close = molecule.at(with_value(molecule, atoms, value)).shortest_distance
         if close is not None and close[2] < CLOSE:
