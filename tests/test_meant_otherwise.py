@@ -622,3 +622,35 @@ def test_a_remark_that_ends_as_an_atom_warns():
         with pytest.warns(InputWarning, match="is the end of a line missing"):
             molecule(f"# {remark}O 0.0 0.0 0.0\nO 0.0 0.0 1.2\n", "sto-3g")
     assert molecule("# O 0.0 0.0 0.0\n#H 0.0 0.0 1.0\nO 0.0 0.0 1.2 # was 1.3 1.2 1.1\n", "sto-3g").n_atoms == 1
+
+
+@pytest.mark.parametrize(
+    ("about", "comments"),
+    [
+        ("charge", "cahrge=-2|chareg -2|harge: -2|chage=-2|charege=-2|chargr=-2|vharge=-2|cbarge=-2"),
+        ("charge", "-c=-2|O2--|two extra electrons|2e reduced|doubly oxidized|one-electron reduced|C-2 M1|q2m1"),
+        ("spin", "mutl=3|mulitplicity=3|multiplcity 3|tripplet|tirplet|doublt|triplit|q0m3|C0 M3"),
+        ("spin", "^3O2|S^2 = 2.0|<S2>=2.0|nalpha 9|ispin=2|T_1|antiferromagnetic"),
+    ],
+)
+def test_slips_of_words_and_more_notations_are_mentioned(about, comments):
+    """Sixty-six of 266 lines were neutral singlets without a word."""
+    for comment in comments.split("|"):
+        with suppress(InputError):
+            assert about in parse_geometry(f"2\n{comment}\nO 0 0 0\nO 0 0 1.2").mentions, comment
+
+
+def test_charges_of_something_in_e_are_read_or_refused():
+    assert parse_geometry("2\nq/e = -2\nO 0 0 0\nO 0 0 1.2").charge == -2
+    for comment in ("Charge of system = -2.0 e", "charge for the molecule: -2."):
+        with pytest.raises(InputError, match="is not understood"):
+            parse_geometry(f"2\n{comment}\nO 0 0 0\nO 0 0 1.2")
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["change=2", "triple bond", "double 2", "quarter 2", "large 2", "charge transfer 1.0", "S2 0.5", "M2 = 3"]
+    + ["chargers", "range 2", "triples", "H2O--HOH", "a--b", "c 2", "sheet 3", "x^2y", "shape 2"],
+)
+def test_words_that_resemble_others_mention_nothing(comment):
+    assert not parse_geometry(f"2\n{comment}\nO 0 0 0\nO 0 0 1.2").mentions

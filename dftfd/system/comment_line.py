@@ -46,7 +46,8 @@ _WORD = rf"(?<![\w.-])(?:{'|'.join(_KEYS.values())})(?![\w-])"
 _IS = r"\s{0,9}(?:[=:]|is\s|are\s|of\s)?[\s(\[]{0,9}"
 _VALUE = rf"(?:[+-]?[0-9]+(?:\.[0-9]*)?(?:[+-]|/2)?(?!\w|[-.]\w)|(?:neutral|{'|'.join(_NAMES)})(?!\w))"
 _AND = r"\W{0,9}(?:and\W{1,9})?"
-_WORD_BEFORE = re.compile(rf"{_WORD}\W{{0,3}}\Z", re.I)
+_WORD_BEFORE = re.compile(rf"{_WORD}(?:\W{{1,3}}(?:of|for|on)(?:\W{{1,3}}the)?)?\W{{0,3}}\Z", re.I)
+_PER_E = re.compile(r"(?<![\w.-])(q|charge)\s?(?:/\s?\|?e\|?|[(\[]\|?e\|?[)\]])(?=\s?[=:])", re.I)
 _BOTH = re.compile(rf"({_WORD}){_AND}({_WORD}){_IS}({_VALUE})[\s,;/&]{{1,9}}(?:and\s)?({_VALUE})", re.I)
 _ONE = re.compile(rf"({_WORD}){_IS}({_VALUE})", re.I)
 _UNREAD = re.compile(rf"(?P<key>{_WORD})(?:\s*[=:]\s*(?P<value>\S+))?", re.I)
@@ -79,7 +80,7 @@ _ISOTOPES = re.compile(
     r"|\w-d[1-9][0-9]?(?!\w)|(?<![\w.])\^?(?:13C|15N|1[78]O|[23]H)(?!\w)"
     r"|(?i:deuter(?:ated|ium|ide)|tritiated|tritium|heavy water|isotop(?:e|ologue|omer)s?(?!\w))"
 )
-_NUMBER = re.compile(r"(?<![\w.])[0-9]+(?![\w.])")
+_NUMBER = re.compile(r"(?<![\w.])(?:[0-9]+|[+-][1-9]\.0*)(?![\w.])")
 _ALONE = re.compile(r"[(\[]?([+-]?[0-9]{1,2})[\s,;/]{1,9}([0-9]{1,2})[)\]]?")
 _UNIT_AT_END = re.compile(r"\s(?:in |units? ?[=:]? ?)?[(\[]?(?:bohrs?|angstroms?|au|a\.u\.)[)\]]?\Z", re.I)
 _SIGNED = re.compile(
@@ -96,7 +97,9 @@ _MENTIONS = {
         r"|(?:oxidation|oxidation_state|valence|formal|ioni[sz]ation|ion|net|qtot|total_q)\s?[=:]\s?[+-]?[1-9]"
         r"|(?:singly|doubly|triply|negative|positive|unit)\W?charged?|charged"
         rf"|(?:charge\W{{1,3}}(?:of |is )?(?:minus |plus )?|minus |plus ){_COUNT}"
-        rf"|{_COUNT} electrons? (?:removed|added|more|less)|--?(?:c|q|chrg|charge) [+-]?[1-9]|q ?[+-]?[1-9](?![\w.])"
+        rf"|{_COUNT} electrons? (?:removed|added|more|less)|{_COUNT} (?:extra|additional|excess|missing) electrons?"
+        rf"|(?:singly|doubly|triply|[1-3]e|{_COUNT}[ -]electron) (?:reduced|oxidi[sz]ed)"
+        r"|(?<!\w)[cq][+-]?[1-9][ _,;]?m[1-9](?!\w)|--?(?:c|q|chrg|charge)[ =][+-]?[1-9]|q ?[+-]?[1-9](?![\w.])"
         r"|\A[+-]?[1-3][ ,]+[1-7][ ,]+(?=[+-]?[0-9]*\.[0-9])"
         rf"|(?:\A|[,;(] ?)c of [+-]?[1-9]|\A\W*(?:{_IONS})\W*\Z)(?![A-Za-z])"
         r"|(?<![\w.=:+-])[+-][1-9](?![\w.])|(?<![\w.+-])[1-9][+-](?![\w.+-])|_[+-][1-9](?![0-9.])"
@@ -107,17 +110,19 @@ _MENTIONS = {
         rf"(?<![a-z])(?:{'|'.join(list(_NAMES)[1:])}|octet|nonet|hextet|(?:du|quadru|quintu|sextu)plet"
         r"|(?:bi|di)?radical|(?:high|intermediate)[ -]spin"
         r"|open[ -]shell|(?:one|two|three|four|five) unpaired|dublett?|triplett|T1 (?:state|geometry|minimum))(?![a-z])"
-        r"|(?<!\w)(?:nspin|2S|M)\s?[=:]\s?[2-9](?![\w.])|(?<!\w)(?:nupdown|nopen|(?:total_)?magmom)\s?[=:]\s?-?[1-9]"
+        r"|(?<!\w)[cq][+-]?[0-9][ _,;]?m[2-9](?!\w)|(?<![\w.])\^[2-7](?=(?-i:[A-Z]))|(?:anti)?ferromagnetic"
+        r"|(?<!\w)<?S\s?(?:\^|\*\*)?2>?\s?=\s?(?:0\.[5-9]|[1-9])"
+        r"|(?<!\w)(?:i?nspin|ispin|2S|M)\s?[=:]\s?[2-9](?![\w.])|(?<!\w)(?:nupdown|nopen|(?:total_)?magmom)\s?[=:]\s?-?[1-9]"
         r"|\A[0-2][ ,]+[2-7][ ,;]+(?=[#!(A-Za-z]|[+-]?[0-9]*\.[0-9])|(?<![a-z])mult[2-9](?![\w.])"
         r"|(?<![\w.])[X~]?\^?[2-7](?:Sigma|Pi|Delta|[\u03a3\u03a0\u0394]|(?:[AB]|(?-i:T))_?[123][gu]?)(?![a-z0-9\u03b1-\u03c9])"
         r"|(?<![\w.])\^?[2-7](?-i:[SPDF])_?[0-9](?:/2)?(?!\w)"
         r"|(?<![\w.])[X~]?\^?[2-7](?-i:[ABE])_?[12]?['\"\u2032]{1,2}(?!\w)"
         r"|(?<![\w.])[X~]?\^?[2-7](?-i:[ABE]_?[gu])(?=[\s)\],;.]{0,3}(?:\Z|states?|min|geom|TS))"
-        r"|(?<![\w.])\^?[2-7][\u03a3\u03a0\u0394SPDF](?=[gu+-]|\Z)|\A\W*(?:state\W+)?(?:[TQ][0-9]|D[1-9])\W*\Z"
+        r"|(?<![\w.])\^?[2-7][\u03a3\u03a0\u0394SPDF](?=[gu+-]|\Z)|\A\W*(?:state\W+)?(?:[TQ]_?[0-9]|D[1-9])\W*\Z"
         rf"|(?<![a-z_])(?:multiplicity|mult|spin)\W{{1,3}}(?:of |is )?{_COUNT}"
         r"|(?<!\S)--?(?:m|mult|u|uhf) [1-9](?![\w.])"
         r"|(?<!\w)m (?:of|is|equals?) (?:[2-9]|two|three|four)(?![\w.])"
-        r"|(?<![\w./-])uhf [1-9](?![\w.])|(?<!\w)n_?(?:alpha|beta|[ab])\s?[=:]\s?[0-9]|[0-9] (?:alpha|beta)(?!\w)"
+        r"|(?<![\w./-])uhf [1-9](?![\w.])|(?<!\w)n_?(?:alpha|beta|[ab])(?:\s?[=:]\s?| )[0-9]|[0-9] (?:alpha|beta)(?!\w)"
         r"|(?<![\w.=])0 [2-7]\Z",
         re.I,
     ),
@@ -164,6 +169,7 @@ def said_in(comment: str, source: str) -> dict[str, Any]:
     mentions: words such as 'anion' and 'triplet' by what they are about, where the line does not say that in numbers.
     """
     comment = " ".join(_in_latin(comment[:_LONGEST].translate(DASHES)).split())
+    comment = _PER_E.sub(r"\1", comment)
     title = unicodedata.normalize("NFKC", comment).translate(DASHES)
     if _ISOTOPES.search(title):
         warn_of_isotopes(source)
@@ -179,8 +185,47 @@ def said_in(comment: str, source: str) -> dict[str, Any]:
     if unit := unit_of(comment, source):
         said["unit"] = unit
     patterns = [pair for table in (_NEARBY, _MENTIONS) for pair in table.items()]
-    words = {name: found[0] for name, pattern in patterns if (found := pattern.search(title))}
+    words = {name: found[0] for name, pattern in patterns if (found := pattern.search(title))} | _misspelt(title)
     return said | {"mentions": {name: word for name, word in words.items() if name not in said}}
+
+
+_KNOWN_WORDS = {"charge": "charge", "multiplicity": "spin"} | dict.fromkeys(list(_NAMES)[1:], "spin")
+_OTHER_WORDS = {
+    "change",
+    "triple",
+    "triples",
+    "triplets",
+    "double",
+    "doubles",
+    "doublets",
+    "quarter",
+    "quarters",
+    "charges",
+    "triplex",
+    "duplex",
+}
+
+
+def _misspelt(title: str) -> dict[str, str]:
+    """Words one slip away from charge, before a small number, and from multiplicity, triplet and others."""
+    found: dict[str, str] = {}
+    for match in re.finditer(r"(?<![a-z])([a-z]{4,13})(?![a-z])(?:\s?[=:]\s?|\s)?([+-]?[1-9](?![\w.]))?", title, re.I):
+        word = match[1].lower()
+        about = {"mutl": "spin", "mlut": "spin"}.get(word)
+        if word not in _KNOWN_WORDS and word not in _OTHER_WORDS:
+            about = about or next((_KNOWN_WORDS[known] for known in _KNOWN_WORDS if _is_slip(word, known)), None)
+        if about and (match[2] or word[:1] in "tdqs" and about == "spin"):
+            found[about] = match[0].strip()
+    return found
+
+
+def _is_slip(word: str, known: str) -> bool:
+    """Whether one letter is wrong, missing, too many or exchanged with the next."""
+    if word[:1] != known[:1] and word[1:] != known[1:] and word != known[1:]:
+        return False
+    k = next((k for k, (a, b) in enumerate(zip(word, known, strict=False)) if a != b), min(len(word), len(known)))
+    a, b = word[k:], known[k:]
+    return word != known and (a[1:] == b[1:] or a[1:] == b or a == b[1:] or a[2:] == b[2:] and a[:2] == b[1::-1])
 
 
 def ion_of_atoms(comment: str, symbols: Sequence[str]) -> dict[str, str]:
@@ -188,7 +233,9 @@ def ion_of_atoms(comment: str, symbols: Sequence[str]) -> dict[str, str]:
     atoms, longest_first = Counter(map(str.lower, symbols)), sorted(set(symbols), key=len, reverse=True)
     one = rf"({'|'.join(longest_first)})([0-9]{{0,3}})"
     title = comment[:_LONGEST].translate(DASHES)
-    for match in re.finditer(rf"(?<![\w+\-\[(])(?:{one}){{1,20}}(?:\^?[0-9]?[+-]|\+[1-9])(?![\w+\-\]])", title, re.I):
+    for match in re.finditer(
+        rf"(?<![\w+\-\[(])(?:{one}){{1,20}}(?:\^?[0-9]?[+-]|[+-]{{2,3}}|\+[1-9])(?![\w+\-\]])", title, re.I
+    ):
         found: Counter = Counter()
         for symbol, count in re.findall(one, match[0], re.I):
             found[symbol.lower()] += int(count or 1)
