@@ -114,6 +114,7 @@ def test_points_of_grids_are_known_without_their_weights():
     np.testing.assert_allclose(grid_points(charges, coordinates, 1), expected, atol=1e-13)
 
 
+@pytest.mark.filterwarnings("ignore:.*long for a bond")
 @pytest.mark.parametrize("order", [0, 1])
 def test_orbitals_on_a_grid_are_estimated_from_a_part_of_its_points(order):
     """A chain of atoms that do not all reach each other: bytes of the store to 5 %, of which a fifth is left out."""
