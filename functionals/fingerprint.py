@@ -64,7 +64,7 @@ def _of_term(term: EnergyTerm) -> str:
 
 
 def _traced(term) -> str:
-    if isinstance(term, GridFunctionalTerm):  # code on arrays: told by what it gives
-        return f"grid functional {term.plain_parameters} {term.trial_energy():.9e}"
+    if isinstance(term, GridFunctionalTerm):  # code on arrays, by what it gives; files hold this word
+        return f"guest {term.plain_parameters} {term.trial_energy():.9e}"
     trial = trial_of(term)
     return code_fingerprint(trial.code, *trial.specs)

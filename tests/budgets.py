@@ -32,10 +32,7 @@ TESTS = {
     "test_faults.py::test_definitions": (4, "thousands of damaged definitions"),
     "test_fingerprint.py::test_fingerprints_are_the_same_in_other_processes": (4, "another process"),
     "test_fit.py": (5, "fits are many steps; some are killed and go on"),
-    "test_grid_functionals.py::test_slater_exchange_as_a_grid_functional_is_slater_exchange": (
-        4,
-        "energy, forces and response of a grid functional",
-    ),
+    "test_grid_functionals.py::test_slater_exchange": (4, "energy, forces and response of a grid functional"),
     "test_ledger.py::test_a_line_for_each_test_with_its_cost": (3, "pytest, four times"),
     "test_library_": (4, "high derivatives of the longest functionals"),
     "test_libxc_": (4, "libxc's longest functionals"),

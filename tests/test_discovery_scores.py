@@ -12,7 +12,7 @@ from dftfd.benchmarks import BenchmarkSet, read_set
 from dftfd.benchmarks.reactions import Reaction, Species
 from dftfd.discovery import compression, scores
 from dftfd.discovery.compression import Ingredients, ingredients_of_orbitals
-from dftfd.discovery.points import TrainingPoints, count_evaluation
+from dftfd.discovery.points import TrainingPoints, count_evaluation, ledger_in
 from dftfd.errors import DamagedFileError, FileError, InputError
 from dftfd.functionals.common import C_F, C_X, FERMI
 from dftfd.functionals.registry import get_functional
@@ -145,7 +145,8 @@ def test_held_out_reactions_are_seen_only_with_a_line_in_the_ledger(tmp_path):
     """of() refuses them; each evaluation is counted with its reason; a changed ledger is refused."""
     with pytest.raises(InputError, match=r"use held_out\(...\) for held-out reactions"):
         POINTS.of("held out")
-    ledger = tmp_path / "held_out.jsonl"
+    ledger = ledger_in(tmp_path)
+    assert ledger == tmp_path / "held_out.jsonl"
     with pytest.raises(InputError, match="without a reason"):
         POINTS.held_out(ledger, " ")
     assert not ledger.exists()
@@ -153,6 +154,8 @@ def test_held_out_reactions_are_seen_only_with_a_line_in_the_ledger(tmp_path):
     assert set(found.role) == {"held out"} and len(found.reaction_names) == POINTS.role.count("held out")
     assert count_evaluation(ledger, "diet-30", ["a", "b"], "the same front") == 2
     assert "front of the first run" in ledger.read_text()
+    ledger = ledger.rename(tmp_path / "looks.jsonl")  # as it was called
+    assert ledger_in(tmp_path) == ledger and count_evaluation(ledger, "diet-30", ["a"], "once more") == 3
     ledger.write_text(ledger.read_text().replace("the same front", "another front!"))
     with pytest.raises(DamagedFileError):
         POINTS.held_out(ledger, "once more")

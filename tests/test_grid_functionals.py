@@ -3,6 +3,7 @@
 import copy
 import itertools
 import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -392,6 +393,15 @@ def test_a_result_with_a_grid_functional_is_read_again(tmp_path):
         dftfd.grid_functional(name)(lambda rho, weights, *, c=0.9 * C_X: slater(rho, weights, c=c))
     with pytest.raises(DftfdError, match="other terms or parameters"):
         dftfd.load_result(tmp_path / "he.h5")
+
+
+def test_a_result_from_when_grid_functionals_were_called_guests_is_read():
+    """helium_guest.h5 was written by commit ef5d4d5c."""
+    density = lambda rho, weights, *, c=-0.9: weights @ (c * jnp.where(rho > 1e-20, rho, 1e-20) ** (4 / 3)).sum(axis=0)
+    dftfd.grid_functional("kept_gf")(density)
+    result = dftfd.load_result(Path(__file__).parents[1] / "data/grid_functionals/helium_guest.h5")
+    assert result.energies["grid_functional"] == pytest.approx(-0.8741984621165088, abs=1e-12)
+    assert "guest" not in result.energies
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from dftfd.runtime.records import digest, recorded
 SHIPPED = Path(__file__).parent / "points.npz"
 ROLES = ("training", "validation", "held out")
 HELD_OUT = ROLES[2]
-LEDGER = "evaluations of data that no search may see"
+LEDGER = "looks at data that no search may see"  # as files have it
 MAX_BYTES = 2**30
 _TEXTS = ("molecules", "reaction_names", "subsets", "role")
 _AXES = {
@@ -164,6 +164,12 @@ class TrainingPoints:
         write_bytes(path, stream.getvalue())
 
 
+def ledger_in(folder: Path) -> Path:
+    """The file of a folder that counts evaluations of held-out data; looks.jsonl if an earlier search began it."""
+    earlier = folder / "looks.jsonl"
+    return earlier if earlier.exists() else folder / "held_out.jsonl"
+
+
 def count_evaluation(ledger: Any, what: str, reactions: Sequence[str], why: str) -> int:
     """Add a line to the file `ledger` for an evaluation of data that no search may see; their number.
 
@@ -172,7 +178,7 @@ def count_evaluation(ledger: Any, what: str, reactions: Sequence[str], why: str)
     """
     if not str(why).strip():
         raise InputError(f"{what} cannot be evaluated without a reason, which is written to the ledger; give one.")
-    with recorded(ledger, LEDGER, {"counts": "every evaluation"}) as record:
+    with recorded(ledger, LEDGER, {"counts": "every look"}) as record:
         number = len(record.pieces) + 1
         record.add(
             {

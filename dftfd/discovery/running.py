@@ -15,7 +15,7 @@ from dftfd.batch.processes import require_client
 from dftfd.discovery.candidate_fits import VARIABLES, Demands, Problem, finite
 from dftfd.discovery.expressions import INGREDIENTS
 from dftfd.discovery.forms import OF_CORRELATION, OF_EXCHANGE, Form, equations, file_text
-from dftfd.discovery.points import TrainingPoints
+from dftfd.discovery.points import TrainingPoints, ledger_in
 from dftfd.discovery.proposers import candidates_in
 from dftfd.discovery.search import Found, Refuted, Search, Specification, State
 from dftfd.errors import FileError, InputError, closest_names, shown
@@ -98,7 +98,7 @@ def discover(
             on_step(_saved(Discovery.of(state), folder))
         errors = {}
         if held_out and folder:
-            others = Problem.of_points(points.held_out(Path(folder) / "held_out.jsonl", held_out), own.form)
+            others = Problem.of_points(points.held_out(ledger_in(Path(folder)), held_out), own.form)
             errors = {f.number: others.mean_absolute(f.candidate) for f in search.state.front()}
         return _saved(Discovery.of(search.state, errors), folder)
 

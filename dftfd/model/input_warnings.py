@@ -106,11 +106,10 @@ def warn_about_sizes(options, molecule) -> None:
     width = options.smearing[1] if isinstance(options.smearing, tuple) else options.smearing or 0.0
     field = 0.0 if options.electric_field is None else float(np.abs(options.electric_field).max())
     charges = [] if options.point_charges is None else np.abs(np.asarray(options.point_charges)[:, 0])
+    is_kt_in_ev = 0.0249 < width < 0.0262
     odd = {
         f"smearing of {width:g} hartree; 1000 K is 0.0032": width > 0.1,
-        f"smearing of {width:g} hartree; at room temperature it is 0.00094 hartree or 0.0257 eV": 0.0249
-        < width
-        < 0.0262,
+        f"smearing of {width:g} hartree; at room temperature it is 0.00094 hartree or 0.0257 eV": is_kt_in_ev,
         f"conv_tol of {options.conv_tol:g} hartree; 1e-9 is usual": options.conv_tol > 0.01,
         f"electric_field of {field:g} hartree/(e bohr), where 1 is 51 V/angstrom": field > 0.5,
         "point_charges with charges of 0 or above 5; rows are charge, x, y, z": any(q == 0 or q > 5 for q in charges),

@@ -80,7 +80,8 @@ def _result(text, arrays, arrays_of_options, functional) -> SCFResult:
         history=tuple(_cycle(row) for row in arrays["history"]),
         preliminary=tuple(_cycle(row) for row in arrays.get("preliminary", ())),
         **{name: arrays.get(name) for name in RESULT_ARRAYS},
-        **text["result"] | {"steps": tuple(map(str, text["result"]["steps"]))},
+        **text["result"]
+        | {"steps": tuple(map(str, text["result"]["steps"])), "energies": _components(text["result"]["energies"])},
     )
     require_orbitals(calculation, result.mo_energy, result.mo_occ, result.mo_coeff)
     require_shapes({"density_matrix": result.density_matrix}, (calculation.n_spin, *[molecule.n_ao] * 2))
@@ -91,6 +92,11 @@ def _result(text, arrays, arrays_of_options, functional) -> SCFResult:
     if not all(isinstance(value, int | float) and np.isfinite(value) for value in numbers):
         raise ValueError(f"expected numbers, found {numbers}")
     return result
+
+
+def _components(energies) -> dict:
+    """Energies by component; grid functionals were called guests in files written before."""
+    return {"grid_functional" if name == "guest" else name: value for name, value in energies.items()}
 
 
 def require_orbitals(calculation, mo_energy, mo_occ, mo_coeff) -> None:

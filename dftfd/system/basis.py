@@ -116,7 +116,7 @@ def core_remarks(symbols, atom_basis, atom_ecp) -> tuple[str, ...]:
 def diffuse_remarks(symbols, atom_basis) -> tuple[str, ...]:
     """A line for each set whose name promises diffuse functions that its table has not for some elements.
 
-    H and He are left out of sets with one plus, which promise them nothing.
+    6-31+G and its like add diffuse functions to heavy atoms only, so H and He are not checked for one plus.
     """
     pairs = dict.fromkeys(zip(atom_basis, symbols, strict=True))
     named = [(k, s) for k, s in pairs if isinstance(k, str) and (s not in ("H", "He") or k.count("+") != 1)]

@@ -190,20 +190,10 @@ def said_in(comment: str, source: str) -> dict[str, Any]:
 
 
 _KNOWN_WORDS = {"charge": "charge", "multiplicity": "spin"} | dict.fromkeys(list(_NAMES)[1:], "spin")
-_OTHER_WORDS = {
-    "change",
-    "triple",
-    "triples",
-    "triplets",
-    "double",
-    "doubles",
-    "doublets",
-    "quarter",
-    "quarters",
-    "charges",
-    "triplex",
-    "duplex",
-}
+_OTHER_WORDS = frozenset(
+    "change charges double doubles doublets duplex quarter quarters triple triples triplets triplex".split()
+)
+"""Words that are no slips."""
 
 
 def _misspelt(title: str) -> dict[str, str]:

@@ -181,13 +181,9 @@ class Molecule(ShownAsText):
             raise InputError(f"new coordinates have shape {coordinates.shape}, expected {self.coordinates.shape}.")
         check_positions(self.labels, self.ghost, coordinates, allow_close=True)
         size, before = (np.linalg.norm(r - r.mean(axis=0)) for r in (coordinates, self.coordinates))
-        for unit, per_bohr in (
-            ("angstrom", BOHR_IN_ANGSTROM),
-            *((u, n * BOHR_IN_ANGSTROM) for u, n in _NOT_READ.items()),
-        ):
-            if (
-                abs(size - per_bohr * before) < 0.04 * per_bohr * before
-            ):  # no step of a scan or an optimisation is so long
+        for unit, per_angstrom in {"angstrom": 1.0, **_NOT_READ}.items():
+            meant = per_angstrom * BOHR_IN_ANGSTROM * before
+            if abs(size - meant) < 0.04 * meant:  # no step of a scan or an optimisation is so long
                 warnings.warn(
                     f"the new coordinates are {size / before:.3g} times as far apart as the old ones, as bohr are in "
                     f"{unit}: is that their unit? Bohr are expected.",

@@ -17,7 +17,7 @@ from pathlib import Path
 from dftfd import discover
 from dftfd.discovery.candidate_fits import Problem
 from dftfd.discovery.forms import native_correlation, native_exchange
-from dftfd.discovery.points import TrainingPoints
+from dftfd.discovery.points import TrainingPoints, ledger_in
 from dftfd.discovery.scores import ratio, score_of, score_on_benchmark, score_on_fixed_densities
 
 CONDITIONS = ["ex_nonpositive", "ex_bounded", "ec_nonpositive", "ec_scaling", "uc_monotone", "lieb_oxford"]
@@ -51,9 +51,7 @@ def searched(name: str, folder: Path, hours: float, jobs: int):
 
 def scores_on_fixed_densities(found, folder: Path) -> dict:
     """name -> Score on the held-out reactions, of the member of the front with the best own score and of its peers."""
-    points = TrainingPoints.read().held_out(
-        folder / "held_out.jsonl", f"comparison of the best of {found.specification.name}"
-    )
+    points = TrainingPoints.read().held_out(ledger_in(folder), f"comparison of the best of {found.specification.name}")
     best = min(found.front, key=lambda f: f.score)
     errors = Problem.of_points(points, found.specification.form).values(best.candidate)
     scores = {found.name_of(best): score_of(errors, points.reaction_names, points.reaction_weight)}
@@ -71,7 +69,7 @@ def self_consistent_scores(found, folder: Path, data: str, jobs: int) -> dict:
     own, why = f"{folder / best}.py:{best}", f"comparison of {best}"
     options = {"data": data, "jobs": jobs, "record": folder / "diet.jsonl"}
     functionals = [own, "pbe-d3bj", "revpbe-d3bj", "r2scan-d3bj"]
-    return score_on_benchmark(functionals, "diet:150", TrainingPoints.read(), folder / "held_out.jsonl", why, **options)
+    return score_on_benchmark(functionals, "diet:150", TrainingPoints.read(), ledger_in(folder), why, **options)
 
 
 def compared(path: Path, make) -> None:

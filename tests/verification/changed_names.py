@@ -14,8 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.verification.name_meanings import DATA, ROOT, read, write
+from tests.verification.name_meanings import DATA, read, write
 
+ROOT = Path(__file__).parents[2]
 MEANING = """
 import json, sys
 sys.path.insert(0, sys.argv[1])

@@ -152,6 +152,7 @@ class Keys:
 
 
 def _kind(variable):
+    """Shape and type of a variable; NoKey for one that is no array."""
     try:
         return (variable.aval.shape, np.dtype(variable.aval.dtype).str)
     except (AttributeError, TypeError) as error:
@@ -228,6 +229,7 @@ class _Contents(Keys):
         return self.rules[same]
 
     def traced_rule(self, eqn):
+        """The key of the program that a derivative rule traces to."""
         code, specs = equation_code(eqn), [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in operands_of(eqn)]
         moving = [i for i, s in enumerate(specs) if jnp.issubdtype(s.dtype, jnp.inexact)]
 
