@@ -2,6 +2,7 @@
 calls it. Programs that call libxc: test_export_libxc.py."""
 
 import ctypes
+import importlib.util
 import itertools
 import re
 import shutil
@@ -21,9 +22,10 @@ from dftfd.errors import FileError, FunctionalError, UnsupportedError
 from dftfd.functionals import jax_xc_formula
 from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
+from dftfd.translate import exporting
 from dftfd.translate.c_files import Exported, header
 from dftfd.translate.c_text import ARITHMETIC
-from dftfd.translate.on_c import FORMS, TRUTHS, Piece, number_text, statements_of
+from dftfd.translate.on_c import FORMS, TRUTHS, OnC, Piece, number_text, statements_of
 from dftfd.verify.point_comparison import scaled_error
 from dftfd.xc.channels import family_of
 from dftfd.xc.pointwise import pointwise_kernel
@@ -195,6 +197,47 @@ def test_no_point_gives_anything_but_numbers(pbe):
     assert all(np.isfinite(row).all() for rows in found for row in rows.values())
     empty = 2 * np.maximum(x[0], x[1]) < 1e-27  # exchange is that of each spin
     assert 10 < empty.sum() and all((row[empty] == 0).all() for rows in found for row in rows.values())
+
+
+class _OnPython(OnC):
+    """Pieces of Python."""
+
+    types, declaration, choice = ("", ""), "{name} = {text}", "{1} if {0} else {2}"
+    truths, number_of_truth, has_tables = ("False", "True"), "float({})", False
+
+
+_OF_PYTHON = """\
+from math import cbrt as cube_root, exp as exp_of, expm1 as expm1_of, inf as INFINITY, log as log_of, sqrt
+larger, smaller = max, min
+
+def energy(x, p):
+"""
+
+
+def test_another_language_is_one_file(tmp_path, monkeypatch):
+    """A printer for Python and its arithmetic: the energy is that of our kernel, and the files in C are as before."""
+    monkeypatch.setattr(exporting, "_WRITERS", dict(exporting._WRITERS))
+    before = exporting.files_of(dftfd.get_functional("gga_x_pbe"), 0)
+
+    @exporting.export_language("Python")
+    def python_files(exported):
+        of_spins = exported.spins[2]
+        inputs = [*(Piece(f"x[{k}]") for k in of_spins.used), *(Piece(f"p[{k}]", uniform=True) for k in range(2))]
+        written, (energy,) = statements_of(of_spins.program(0), inputs, _OnPython)
+        lines = [*written.before, *written.inside, f"return {energy}"]
+        return {"python/code.py": _OF_PYTHON + "".join(f"    {line.rstrip(';')}\n" for line in lines)}
+
+    functional = dftfd.get_functional("gga_x_pbe")
+    paths = dftfd.export(functional, tmp_path, order=0)
+    assert {str(p.relative_to(tmp_path)) for p in paths} == {*before, "python/code.py"}
+    spec = importlib.util.spec_from_file_location("code_in_python", tmp_path / "python" / "code.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    parameters = [v for p in Exported("gga_x_pbe", functional, 0).parameters for v in p.values]
+    x = np.zeros((9, 1))
+    x[:5, 0] = 0.21, 0.13, 0.04, 0.01, 0.09
+    (expected,) = pointwise_kernel(functional, 2).by_component(x, 0, compiled=False)
+    assert module.energy(x[:5, 0], parameters) == pytest.approx(expected[()][0], rel=1e-13, abs=0)
 
 
 @needs_compiler

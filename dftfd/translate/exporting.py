@@ -3,6 +3,7 @@
 import itertools
 import logging
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,20 +73,34 @@ def files_of(functional: Functional, order: int) -> dict[str, str]:
     exported = Exported(identifier(functional.name), functional, order)
     if not functional.is_semilocal:
         return pair_files(exported)
-    name = exported.name
-    texts = {**c_files(exported), f"{name}_test.c": test_program(exported)}
-    texts[f"fortran/{name}.f90"] = fortran_module(exported)
-    texts[f"pytorch/{name}.py"] = torch_module(exported)
-    for what, further in (("libxc", _for_libxc), ("its double integral", pair_files)):
+    texts = {**c_files(exported), f"{exported.name}_test.c": test_program(exported)}
+    for language, write in _WRITERS.items():
         try:
-            texts |= further(exported) if what == "libxc" or functional.is_nonlocal else {}
+            texts |= write(exported)
         except UnsupportedError as error:
-            log.warning("no file for %s is written: %s", what, error)
+            log.warning("no file for %s is written: %s", language, error)
     return texts
 
 
-def _for_libxc(exported: Exported) -> dict[str, str]:
-    return {f"libxc/{exported.name}_libxc.c": libxc_source(exported)}
+Writer = Callable[[Exported], Mapping[str, str]]
+"""What is exported -> {path in the folder: text}; UnsupportedError for what the language has no form of."""
+
+_WRITERS: dict[str, Writer] = {
+    "Fortran": lambda exported: {f"fortran/{exported.name}.f90": fortran_module(exported)},
+    "PyTorch": lambda exported: {f"pytorch/{exported.name}.py": torch_module(exported)},
+    "libxc": lambda exported: {f"libxc/{exported.name}_libxc.c": libxc_source(exported)},
+    "its double integral": lambda exported: pair_files(exported) if exported.functional.is_nonlocal else {},
+}
+
+
+def export_language(language: str) -> Callable[[Writer], Writer]:
+    """Decorator: `export` also writes the files that the code gives."""
+
+    def register(write):
+        _WRITERS[language] = write
+        return write
+
+    return register
 
 
 def _new_folder(folder: Path, overwrite: bool) -> Path:

@@ -85,6 +85,9 @@ class OnC:
 
     language: ClassVar[str] = "C code"
     types: ClassVar[tuple[str, str]] = ("double ", "int ")
+    declaration: ClassVar[str] = "const {type}{name} = {text};"
+    choice: ClassVar[str] = "{} ? {} : {}"
+    truths: ClassVar[tuple[str, str]] = ("0", "1")
     number_of_truth: ClassVar[str] = "(double){}"
     has_tables: ClassVar[bool] = True
 
@@ -98,7 +101,7 @@ class OnC:
     def constant(self, value) -> Piece:
         value = np.asarray(value)
         if value.dtype == bool:
-            return Piece(str(int(value)), uniform=True, truth=True, number=True)
+            return Piece(self.truths[int(value)], uniform=True, truth=True, number=True)
         if value.dtype.kind in "iu" and self.has_tables:
             return Piece(str(int(value)), uniform=True, number=True, whole=True)
         if value.dtype.kind != "f":
@@ -176,8 +179,7 @@ class OnC:
             form = "(double){}" if node.real else "{}" if args[0].whole else "whole_of({})"
             return self._piece(node, self._text(form, args), args, whole=not node.real)
         if node.op == "select_n" and args[0].truth:
-            which, no, yes = (a.operand for a in args)
-            return self._piece(node, f"{which} ? {yes} : {no}", args, whole=True)
+            return self._piece(node, self._chosen(args), args, whole=True)
         if node.op in ("add", "sub", "mul"):
             return self._piece(node, self._text(FORMS[node.op], args), args, whole=True)
         if node.op in TRUTHS:
@@ -187,8 +189,7 @@ class OnC:
     def _with_truths(self, node, args):
         """Operations that take or give truth values."""
         if node.op == "select_n" and args[0].truth and not args[1].truth:
-            which, no, yes = args
-            return self._piece(node, f"{which.operand} ? {yes.operand} : {no.operand}", args)
+            return self._piece(node, self._chosen(args), args)
         if node.op in TRUTHS and (all(a.truth for a in args) or not any(a.truth for a in args)):
             return self._piece(node, self._text(TRUTHS[node.op], args), args, truth=True)
         if node.op == "select_n" and all(a.truth for a in args):
@@ -198,6 +199,10 @@ class OnC:
         if node.op == "convert_element_type" and node.real and args[0].truth:
             return self._piece(node, self.number_of_truth.format(args[0].operand), args)
         raise UnsupportedError(f"operation {node.op!r} on integers has no form in {self.language}.")
+
+    def _chosen(self, args) -> str:
+        which, no, yes = (a.operand for a in args)
+        return self.choice.format(which, yes, no)
 
     @staticmethod
     def _text(form, args):
@@ -231,7 +236,8 @@ class OnC:
     def _variable(self, piece) -> Piece:
         statements = self.before if piece.uniform else self.inside
         name = f"{'u' if piece.uniform else 't'}{len(statements)}"
-        statements.append(f"const {self.types[piece.truth or piece.whole]}{name} = {piece.text};")
+        kind = self.types[piece.truth or piece.whole]
+        statements.append(self.declaration.format(type=kind, name=name, text=piece.text))
         return Piece(name, piece.uniform, piece.truth, whole=piece.whole)
 
 
