@@ -1,11 +1,14 @@
 """Inverses of functions, Dirac distributions, the pairings of linear_transpose; rules that do not exist."""
 
+from dataclasses import replace
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from dftfd.autofd import (
     Domain,
+    Function,
     at,
     broadcast,
     compose,
@@ -24,6 +27,8 @@ from dftfd.autofd import (
     register_inverse,
     vjp,
 )
+from dftfd.autofd.core.operator import Operator
+from dftfd.autofd.core.operator_table import op
 from dftfd.errors import NoRuleError, SignatureError
 
 
@@ -202,6 +207,48 @@ def test_dirac_terms_in_one_of_two_arguments():
     assert integrate(integrate(both * other, 0) * function(jnp.exp, Y)) == approx(
         2 * k(R, 0.2) * other(R, 0.2) * np.exp(0.2)
     )
+
+
+class Reflect(Operator):
+    """x -> f(1 - x), an operator in a file of its own: meaning, transpose, and where it takes Dirac terms."""
+
+    name, linear = "reflect", True
+
+    def signature(self, operands, arrays, static):
+        return operands[0].signature
+
+    def evaluate(self, node, x):
+        return (yield node.operands[0], [1 - x])
+
+    def transpose(self, node, cotangent, needed):
+        return [reflect(cotangent)]
+
+    def separate(self, node):
+        regular, terms = op.separate(node.operands[0])
+        moved = [replace(t, points=tuple(1 - p for p in t.points)) for t in terms]
+        return None if regular is None else reflect(regular), moved
+
+
+REFLECTION = Reflect()
+
+
+def reflect(f, operator=REFLECTION):
+    return Function(operator, (f,), (), {})
+
+
+def test_an_operator_of_another_file_says_where_dirac_terms_go():
+    """d f(1 - R)^2 = 2 f(1 - R) df(1 - R); also beside an integral. One that does not say it is refused by name."""
+
+    def energy(f):
+        return reflect(f)(R) ** 2 + integrate(reflect(f) ** 2)
+
+    at_point = 2 * f(1 - R) * a(1 - R)
+    assert jvp(energy, (f,), (a,))[1] == approx(at_point + 2 * integrate(f * a))
+    assert integrate(grad(energy)(f) * a) == approx(at_point + 2 * integrate(f * a))
+    silent = type("Silent", (Reflect,), {"name": "silent", "separate": Operator.separate})()
+    silent.transpose = lambda node, cotangent, needed: [reflect(cotangent, silent)]
+    with pytest.raises(NoRuleError, match="can't pass through operator 'silent'"):
+        integrate(grad(lambda f: reflect(f, silent)(R))(f) * a)
 
 
 def test_second_derivatives_of_point_values():

@@ -11,7 +11,7 @@ from jax.tree_util import tree_flatten, tree_unflatten
 from dftfd.autofd.core.function import SYMBOLIC, Function, is_still, is_zero, nodes_of, parts, zero_tangent
 from dftfd.autofd.core.operator import Operator
 from dftfd.autofd.core.operator_table import op
-from dftfd.errors import LeakError
+from dftfd.errors import LeakError, NoRuleError
 
 
 def rewrite(root: Function, rule: Callable):
@@ -73,6 +73,9 @@ class Variable(Operator):
 
     def transpose(self, node, cotangent, needed):
         return [cotangent]
+
+    def separate(self, node):
+        raise NoRuleError(f"{node!r} is a distribution; there is no derivative with respect to it (operator variable).")
 
 
 _variable = Variable()

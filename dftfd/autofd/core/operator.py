@@ -57,6 +57,13 @@ class Operator:
         For a nonlinear operator this is the transpose of its derivative at `node`."""
         raise NoRuleError(f"operator {self.name!r} has no transpose rule.")
 
+    def separate(self, node: Function) -> tuple[Function | None, list]:
+        """A node over distributions as a regular function, None for zero, and terms with deltas; see dirac.py."""
+        raise NoRuleError(
+            f"a Dirac distribution can't pass through operator {self.name!r} in {node!r}: only linear combinations, "
+            "products with functions, and integrals of it are defined here."
+        )
+
     def argument_below(self, node: Function, i: int) -> int | None:
         """Number of the operand's argument that gets argument i of the node; None: the operand does not see it."""
         raise NotImplementedError

@@ -33,6 +33,9 @@ class Broadcast(Operator):
         kept = node.static["argnums"]
         return kept.index(i) if i in kept else None
 
+    def separate(self, node):
+        return op.separate_rearranged(node)
+
 
 class Permute(Operator):
     name, linear, passes_arguments = "permute", True, True
@@ -52,6 +55,9 @@ class Permute(Operator):
 
     def argument_below(self, node, i):
         return node.static["permutation"][i]
+
+    def separate(self, node):
+        return op.separate_rearranged(node)
 
 
 _broadcast, _permute = Broadcast(), Permute()

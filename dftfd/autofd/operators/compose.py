@@ -119,6 +119,9 @@ class Compose(Operator):
             found |= {i: op.item(pulled, k) if len(wanted) > 1 else pulled for k, i in enumerate(wanted)}
         return parts + [found.get(i) for i in range(len(inner))]
 
+    def separate(self, node):
+        return op.separate_composition(node)
+
 
 composition = Compose()
 

@@ -39,6 +39,9 @@ class Dirac(Operator):
     def transpose(self, node, cotangent, needed):
         return [op.partial(cotangent, node.static["argnums"], node.arrays)]
 
+    def separate(self, node):
+        return _separate_dirac(node)
+
 
 class Image(Operator):
     """int strength(x, others) delta(y - g(x)) dx, operands: strength, the g, and its values if they are known."""
@@ -66,6 +69,9 @@ class Image(Operator):
             raise NoRuleError(f"{node!r} depends on where its points go; the derivative of that has no rule.")
         drawn = _term_of(node).draw(cotangent)
         return [drawn, *(op.zeros(f.signature) for f in others)]
+
+    def separate(self, node):
+        return None, [_term_of(node)]
 
 
 _dirac, _image = Dirac(), Image()
@@ -114,22 +120,7 @@ class Term:
 @op.register
 def separate(f: Function) -> tuple[Function | None, list[Term]]:
     """f as a regular function (None: zero) plus terms with Dirac distributions."""
-    if not f.singular:
-        return f, []
-    if f.operator is _dirac:
-        return _separate_dirac(f)
-    if f.operator is _image:
-        return None, [_term_of(f)]
-    if f.operator.name == "variable":
-        raise NoRuleError(f"{f!r} is a distribution; there is no derivative with respect to it (operator variable).")
-    if f.operator.name == "compose":
-        return _separate_composition(f)
-    if f.operator.name in ("broadcast", "permute"):
-        return _separate_rearranged(f)
-    raise NoRuleError(
-        f"a Dirac distribution can't pass through operator {f.operator.name!r} in {f!r}: only linear combinations, "
-        "products with functions, and integrals of it are defined here."
-    )
+    return f.operator.separate(f) if f.singular else (f, [])
 
 
 def _term_of(node) -> Term:
@@ -149,7 +140,9 @@ def _separate_dirac(f):
     return None, found
 
 
-def _separate_composition(f):
+@op.register
+def separate_composition(f: Function) -> tuple[Function | None, list[Term]]:
+    """`separate` of f(g), linear in the distributions among the g."""
     outer, *inner = f.operands
     singular = tuple(i for i, g in enumerate(inner) if g.singular)
     if outer.singular or not is_affine(outer, singular):
@@ -171,7 +164,9 @@ def _zero_like(term, h):
     return op.zeros(Signature(term.strength.domains, h.result))
 
 
-def _separate_rearranged(f):
+@op.register
+def separate_rearranged(f: Function) -> tuple[Function | None, list[Term]]:
+    """`separate` of a function whose arguments are handed on in another order, or with others beside them."""
     (g,), count = f.operands, len(f.domains)
     above = {f.operator.argument_below(f, i): i for i in range(count)}
     places = tuple(above[k] for k in range(len(g.domains)))
