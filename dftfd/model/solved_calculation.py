@@ -11,7 +11,7 @@ from dftfd.functionals import supports
 from dftfd.functionals.base import Functional
 from dftfd.grids.atomic import N_LEVELS
 from dftfd.libcint.guesses import moved_density
-from dftfd.model.calculation import Calculation
+from dftfd.model.calculation import Calculation, Ingredients
 from dftfd.model.options import Options
 from dftfd.runtime.array_types import DensityMatrix, FockMatrix, Occupations, OrbitalEnergies, Orbitals
 from dftfd.runtime.progress import Progress
@@ -85,6 +85,13 @@ def solution_at(result: Solved, coordinates: np.ndarray, thresholds: Convergence
     Occupations follow the same rule; followed orbitals are those of the result. Where the search does not converge,
     the result says so.
     """
+    return solved_at(result, coordinates, thresholds, progress)[0]
+
+
+def solved_at(
+    result: Solved, coordinates: np.ndarray, thresholds: Convergence, progress: Progress
+) -> tuple[Solved, Ingredients]:
+    """`solution_at`, and what was computed for it, of which a response goes on."""
     options, molecule = result.settings.options, result.molecule.at(coordinates)
     calculation = replace(result.calculation, molecule=molecule)
     ingredients = calculation.build(progress)
@@ -98,7 +105,8 @@ def solution_at(result: Solved, coordinates: np.ndarray, thresholds: Convergence
         problem = ingredients.problem(occupy)
         solution: Any = solve(problem, P, strategy=plan, convergence=thresholds, on_cycle=progress.cycle)
     n_electrons = solution.state.evaluation.n_electrons
-    return replace(result, calculation=calculation, n_electrons_quadrature=n_electrons, **solution.told)
+    solved = replace(result, calculation=calculation, n_electrons_quadrature=n_electrons, **solution.told)
+    return solved, ingredients
 
 
 MARGINAL = -5e-3

@@ -24,7 +24,7 @@ from dftfd.libcint.mole import (
     rotation_integrals,
 )
 from dftfd.model.kohn_sham import FockEvaluation
-from dftfd.model.solved_calculation import SolvedCalculation, solution_at
+from dftfd.model.solved_calculation import SolvedCalculation, solved_at
 from dftfd.response.excited_states import ExcitedState, excited_state
 from dftfd.response.linear_response import LinearResponse
 from dftfd.response.subspaces import lowest_roots
@@ -379,9 +379,9 @@ def state_of(
             "states that are not in equilibrium with the solvent have no forces; use equilibrium_solvation=True."
         )
     thresholds = Convergence(CLOSE["energy"], ground_state.settings.options.max_cycles, CLOSE["orbital_gradient"])
-    result = solution_at(ground_state, ground_state.molecule.coordinates, thresholds, Progress())
+    result, ingredients = solved_at(ground_state, ground_state.molecule.coordinates, thresholds, Progress())
     result.require_converged("excited states")
-    response = LinearResponse(result, found.spin == "triplet", progress)
+    response = LinearResponse(result, found.spin == "triplet", progress, ingredients)
     start = [_in_orbitals(response, found, part) for part in (1.0, -1.0)]
     limit = MAX_PRODUCTS_PER_ROOT * (root + 3)
     partners = int(

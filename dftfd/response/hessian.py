@@ -41,7 +41,7 @@ from dftfd.model.forces import energy_weighted_density, nuclear_forces
 from dftfd.model.identity import identity_of, require_energy_again
 from dftfd.model.option_values import for_json
 from dftfd.model.options import ENERGY, SEARCH, STATE
-from dftfd.model.solved_calculation import SolvedCalculation, solution_at
+from dftfd.model.solved_calculation import SolvedCalculation, solution_at, solved_at
 from dftfd.properties.moments import dipole_moment
 from dftfd.response.differences import SHARE, STEPS, Differences, kept_functions, require_same_number
 from dftfd.response.linear_response import LinearResponse
@@ -286,10 +286,10 @@ def by_response(result: SolvedCalculation, differences: Differences, progress: P
     """hessian (atom, 3, atom, 3) and dipole_derivatives (atom, 3, 3) of a result."""
     molecule = result.molecule
     thresholds = Convergence(1e-10, result.settings.options.max_cycles, 1e-9)
-    result = solution_at(result, molecule.coordinates, thresholds, Progress())
+    result, ingredients = solved_at(result, molecule.coordinates, thresholds, Progress())
     result.require_converged("second derivatives")
     with progress.stage("coupled-perturbed orbitals"):
-        perturbed = _Perturbed(result, differences, progress)
+        perturbed = _Perturbed(result, ingredients, differences, progress)
     n = molecule.n_atoms
     H, dipoles = perturbed.hessian(), perturbed.dipole_derivatives()
     return {
@@ -307,11 +307,11 @@ class _Perturbed:
     ao, ao).   skeleton: d2E/dRdR (coordinate, coordinate) at that density.
     """
 
-    def __init__(self, result: SolvedCalculation, differences, progress):
+    def __init__(self, result: SolvedCalculation, ingredients, differences, progress):
         self._result, self._differences, self._progress = result, differences, progress
         self._molecule, self._coordinates = result.molecule, result.molecule.coordinates
         with blas_threads(1):
-            self._response = LinearResponse(result, progress=progress)
+            self._response = LinearResponse(result, progress=progress, ingredients=ingredients)
             state = self._response.state
             self._C, self._n, self._P, self._F = state.mo_coeff, state.mo_occ, state.P, state.F
             self._occupied = occupied_orbitals(self._C, self._n)
