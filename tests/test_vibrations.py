@@ -21,6 +21,7 @@ from dftfd.errors import (
     NotConvergedError,
 )
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
+from dftfd.model.calculation import Calculation
 from dftfd.model.solved_calculation import solution_at
 from dftfd.response import hessian
 from dftfd.runtime.progress import Progress
@@ -599,3 +600,12 @@ def test_isotopes_count_ghost_atoms():
     np.testing.assert_array_equal(vibrations.with_isotopes({1: 2}).masses, vibrations.masses)
     with pytest.raises(InputError, match="atom 0; atoms with nuclei are 1, 2"):
         vibrations.with_isotopes({0: 2})
+
+
+def test_second_derivatives_build_their_ingredients_once(monkeypatch):
+    """The response goes on from what the tight SCF was solved with."""
+    molecule = dftfd.molecule("H 0 0 0; H 0 0 0.75", basis="sto-3g")
+    result, build, built = dftfd.run_scf(molecule, xc="lda,", grid_level=1), Calculation.build, []
+    monkeypatch.setattr(Calculation, "build", lambda *a: built.append(a) or build(*a))
+    result.hessian()
+    assert len(built) == 1
