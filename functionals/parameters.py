@@ -117,9 +117,9 @@ def multiple(coefficient, name: str, n_terms: int) -> str:
     if not holds_tracers(coefficient):
         found = np.asarray(coefficient)
         if found.dtype.kind in "iu":
-            known = np.all((found >= -(2**53)) & (found <= 2**53))
+            known = bool(np.all((found >= -(2**53)) & (found <= 2**53)))
         else:
-            known = found.dtype.kind == "b" or jnp.issubdtype(found.dtype, np.floating) and found.itemsize <= 8
+            known = found.dtype.kind == "b" or bool(jnp.issubdtype(found.dtype, np.floating) and found.itemsize <= 8)
         if not known or np.ma.is_masked(coefficient):
             raise FunctionalError(
                 f"coefficient {shown(coefficient)} is no real number of float64: give a float, or a whole number up to "

@@ -198,7 +198,9 @@ def _other_coordinates(numbers: list[int], columns: list[list[str]]) -> tuple[in
     thousands are judged by the decimals alone.
     """
     values = [[real(word) for word in column] for column in columns[:_MOST_COLUMNS]]
-    usable = [k for k, column in enumerate(values) if None not in column and np.isfinite(column).all()]
+    usable = [
+        k for k, column in enumerate(values) if None not in column and np.isfinite(np.array(column, dtype=float)).all()
+    ]
     first = (0, 1, 2)
     if len(numbers) < 2 or usable[:3] != [0, 1, 2]:
         return None
