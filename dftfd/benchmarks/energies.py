@@ -334,8 +334,8 @@ class Plan(ShownAsText):
         falling = np.sort(list(map(cost, self.molecules.values())))[::-1]
         half = int(np.searchsorted(np.cumsum(falling), falling.sum() / 2)) + 1
         lines = [
-            f"{self.name}: {self.n_reactions} reactions, {len(sizes)} molecules that differ, "
-            f"{len(sizes) * len(self.functionals)} calculations",
+            f"{self.name}: reactions: {self.n_reactions}, different molecules: {len(sizes)}, "
+            f"calculations: {len(sizes) * len(self.functionals)}",
             f"  basis functions   {min(sizes)} to {max(sizes)}; the {half} largest molecules are half the work",
             f"  processor time    of the order of {in_time(self.seconds)} (pure functionals, fitted integrals; twice "
             "that with exact exchange)",

@@ -141,12 +141,12 @@ def audit(
         try:
             energies[n_spin] = source(equal, n_spin, 1)[0][()]
         except NotOfferedError as error:
-            notes.append(f"not offered, so not looked at: {error}")
+            notes.append(f"not checked, because not offered: {error}")
             continue
         except CodeRaisedError as error:
             if 1 not in energies:
                 raise
-            notes.append(f"two spins were not looked at: {error}")
+            notes.append(f"two spins were not checked: {error}")
             continue
         for rows, found in _audit_layout(source, ours, x, n_spin, notes):
             checked.append(rows)
