@@ -619,7 +619,7 @@ def test_a_plan_counts_calculations_and_looks_at_the_memory_of_the_largest(tiny,
     monkeypatch.setattr("dftfd.batch.entries.run_scf", lambda *a, **k: pytest.fail("computed"))
     plan = plan_benchmark(tiny, ["hf", "lda,vwn"], basis="6-31g", grid_level=1)
     assert dict(plan.n_ao) == {"h": 2, "h2": 4, "h4": 8} and plan.n_reactions == 2
-    assert "6 calculations" in str(plan) and "2 to 8" in str(plan) and not plan.failed
+    assert "calculations: 6" in str(plan) and "2 to 8" in str(plan) and not plan.failed
     assert set(plan.memory) == {"hf", "lda,vwn"} and all(
         text.startswith("memory: about") for text in plan.memory.values()
     )
@@ -629,7 +629,7 @@ def test_a_plan_counts_calculations_and_looks_at_the_memory_of_the_largest(tiny,
     assert plan_benchmark(tiny, "hf", basis="6-31g", jobs=2).memory["hf"].endswith("of 0.40 GiB")
     assert "needs at least" in plan_benchmark(tiny, "hf", basis="6-31g", jobs=8).memory["hf"]
     assert main(["benchmark", str(tiny), "--xc", "hf", "--basis", "6-31g", "--dry-run"]) == 0
-    assert "3 calculations" in capsys.readouterr().out
+    assert "calculations: 3" in capsys.readouterr().out
     with pytest.raises(InputError):
         plan_benchmark(tiny, "hf", grid_levl=3)
 
