@@ -56,7 +56,7 @@ def path(tmp_path):
         pytest.param({"convergence": "adiis"}, marks=pytest.mark.slow),
         pytest.param({"convergence": "hard"}, marks=pytest.mark.slow),
         {"convergence": "second-order", "conv_tol": 1e-10},
-        {"convergence": "direct", "conv_tol": 1e-11},
+        pytest.param({"convergence": "direct", "conv_tol": 1e-11}, marks=pytest.mark.slow),
         pytest.param({"damping": 0.3, "level_shift": 0.2}, marks=pytest.mark.slow),
         {"smearing": 0.01},
         pytest.param(

@@ -18,6 +18,7 @@ from tests.combinations.cases import PROPERTIES, Case, draw
 from tests.combinations.checks import CHECKS
 from tests.combinations.differences import SCALES, Difference, Trial, bend, judged, slope, threshold
 from tests.combinations.solving import forget
+from tests.sample import sample
 from tests.verification.planted import ROOT, with_defect
 from tests.verification.planted_list import PLANTED
 
@@ -38,7 +39,7 @@ def test_a_radical_in_a_field(name):
     assert found == "right", words
 
 
-@pytest.mark.parametrize("name", ["energy", "parameters"])
+@pytest.mark.parametrize("name", sample(["energy", "parameters"], ["parameters"]))
 def test_a_network(name, unregistered):
     """Its energy in plain NumPy; derivatives by its factor, beside an activation function that has none."""
     cation = Case([["He", [0.0, 0.1, 0.0]], ["H", [0.5, 0.3, 0.4]]], 1, 0, "sto-3g", "net_x_combination", name)
@@ -46,6 +47,7 @@ def test_a_network(name, unregistered):
     assert found == "right", words
 
 
+@pytest.mark.slow  # 1.8 s; another planted defect is found in the next test but one
 def test_a_planted_defect_is_found(monkeypatch):
     """Forces that lose a thousandth of themselves disagree with differences of energies."""
     made = Forces.__init__

@@ -84,12 +84,17 @@ def data(toy, tmp_path_factory):
     return path
 
 
+@pytest.mark.slow  # 4 s; the derivatives: the next test; fits that find parameters: at fixed densities, and of terms
 def test_parameters_that_made_the_data_are_found(toy, data):
-    """Two energies of run_scf, two parameters; and a derivative is a difference of run_scf's energies."""
+    """Two energies of run_scf, two parameters."""
     found = dftfd.fit(toy, data, parameters=["mu", "kappa"], evaluations=9, **OPTIONS)
     assert found.names == ("kappa", "mu")
     np.testing.assert_allclose(found.parameters, [TRUE["kappa"], TRUE["mu"]], rtol=1e-4)
     assert np.abs(found.errors).max() < 1e-4 < np.abs(found.errors_before).max()
+
+
+def test_sensitivities_are_differences_of_energies_of_run_scf(toy, data):
+    found = dftfd.fit(toy, data, parameters=["mu", "kappa"], evaluations=1, **OPTIONS)
     assert "mean absolute error of 2 reactions" in str(found)
     h, (kappa, mu) = 2e-3, found.parameters
     at = lambda t: energies(toy.with_parameters(kappa=kappa, mu=mu + t), REACTIONS["H2"])

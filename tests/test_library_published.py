@@ -23,17 +23,18 @@ from dftfd.xc.ao_store import AOStore
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.matrix import XCBuilder
 from dftfd.xc.nonlocal_kernel import NonlocalXCBuilder, NonlocalXCKernel
+from tests.sample import sample
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 OXYGEN = "O 0 0 0; O 0 0 1.2075"
 SEMILOCAL = ["scanl", "r2scanl", "mgga_x_br89", "lda_k_tf", "gga_k_vw", "gga_k_tfvw", "mgga_k_pc07", "mgga_k_pc07_opt"]
 MODELS = ["gga_x_lb", "mgga_x_bj06", "mgga_x_tb09"]
 CORRELATION = ("gga_c_pbe", "lda_c_pw")
-QUICK = {"mgga_x_br89", "gga_k_vw"}
 
 
-def quick_or_slow(names):
-    return [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in names]
+def of_spins(names, quick):
+    """Closed and open shells of each name; those in quick in every run: an open shell has all that a closed one has."""
+    return sample([(name, spin) for name in names for spin in (0, 2)], quick)
 
 
 @functools.cache
@@ -67,8 +68,7 @@ def variables(spin):
     return np.concatenate([n, sigma, lapl, tau])
 
 
-@pytest.mark.parametrize("spin", [0, 2])
-@pytest.mark.parametrize("name", quick_or_slow(SEMILOCAL))
+@pytest.mark.parametrize("name, spin", of_spins(SEMILOCAL, [("mgga_x_br89", 2), ("gga_k_vw", 0)]))
 def test_energy_is_libxcs_on_a_molecule(name, spin):
     """E[P] is the sum of libxc's energies at PySCF's density, gradient, Laplacian and tau: 1e-10 relative.
 
@@ -82,8 +82,7 @@ def test_energy_is_libxcs_on_a_molecule(name, spin):
     assert builder(functional, spin).build(P).energy == pytest.approx((grid.weights * e)[dense].sum(), rel=1e-10)
 
 
-@pytest.mark.parametrize("spin", [0, 2])
-@pytest.mark.parametrize("name", quick_or_slow(SEMILOCAL))
+@pytest.mark.parametrize("name, spin", of_spins(SEMILOCAL, [("mgga_x_br89", 2), ("gga_k_vw", 0)]))
 def test_matrix_is_the_slope_of_the_energy(name, spin):
     """<V, dP> equals the fourth-order central difference of E in a random direction to 1e-7, relative."""
     _, _, P = molecule(spin)
@@ -106,8 +105,7 @@ def leeuwen_baerends(variables, n_spin):
     return x, -np.cbrt(6 / math.pi * n) - 0.05 * np.cbrt(n) * x * x / (1 + 0.15 * x * np.arcsinh(x))
 
 
-@pytest.mark.parametrize("spin", [0, 2])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name, spin", of_spins(MODELS, [("mgga_x_tb09", 2), ("gga_x_lb", 0)]))
 def test_matrix_of_a_model_is_that_of_its_potential(name, spin):
     """V_ab = sum_p w_p chi_a v(r_p) chi_b with libxc's potential, which has no energy that V could be the slope of.
 

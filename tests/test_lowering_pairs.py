@@ -39,6 +39,7 @@ from dftfd.functionals.pairs import guarded, here, integral_over_there, squared_
 from dftfd.functionals.registry import get_functional
 from dftfd.xc.nonlocal_code import COLUMNS, PairSums
 from dftfd.xc.nonlocal_kernel import NonlocalXCKernel, NonlocalXCResponse
+from tests.sample import sample
 
 VECTOR = jax.ShapeDtypeStruct((3,), np.float64)
 
@@ -80,7 +81,9 @@ def on_constants(x, y):
     return x * mask.astype(jnp.float64) + chosen * y
 
 
-@pytest.mark.parametrize("code", [elementwise, contractions, integers, look_up, moved, on_constants])
+@pytest.mark.parametrize(
+    "code", sample([elementwise, contractions, integers, look_up, moved, on_constants], at=[1, 2, 3, 4])
+)
 def test_scalar_program_and_its_regrouped_form_compute_the_same(code, rng):
     """Every kind of operation, with derivatives: taken apart into scalars, values agree with the array code."""
     both = lambda x, y: (code(x, y), jax.jacrev(code)(x, y))
@@ -157,8 +160,12 @@ PAIRS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["scalar", pytest.param("solve", marks=pytest.mark.slow), "loop"])
-@pytest.mark.parametrize("n_rows, n_columns", [(700, COLUMNS + 5), (3, 0)])
+@pytest.mark.parametrize(
+    "kind, n_rows, n_columns",
+    sample(
+        [(kind, *size) for kind in ("scalar", "solve", "loop") for size in ((700, COLUMNS + 5), (3, 0))], at=[0, 1, 5]
+    ),
+)
 def test_sums_over_pairs_with_derivatives(kind, n_rows, n_columns, rng):
     """Values and Jacobians for sizes that do and don't fill tiles, as scalar code and as general code."""
     sums = PairSums(PAIRS[kind], 5, 5, 3)
@@ -291,6 +298,10 @@ CASES = {
 }
 
 
+ENERGIES = ("nested", "several", "vector-weighted", "weighted density")
+"""Of two spins, at every run; what symmetry saves and gradients of integrals: the tests of responses."""
+
+
 def functional_of(formula):
     return Functional("test", ((1.0, EnergyTerm.from_formula(guarded(formula), "test")),))
 
@@ -298,9 +309,8 @@ def functional_of(formula):
 @pytest.mark.parametrize(
     "name, n_spin",
     [
-        *((name, 2) for name in CASES if name != "gap-damped"),
+        *(pytest.param(name, 2, marks=[pytest.mark.slow] * (name not in ENERGIES)) for name in CASES),
         ("gap-damped", 1),
-        pytest.param("gap-damped", 2, marks=pytest.mark.slow),
     ],
 )
 def test_energy_and_derivative_of_double_integrals(name, n_spin, rng):
@@ -362,6 +372,7 @@ def test_response_of_double_integrals(name, n_spin, rng):
     assert np.vdot(other, found) == pytest.approx(np.vdot(response(other), change), rel=1e-11)
 
 
+@pytest.mark.slow  # 1.5 s; energies and responses of symmetric kernels against dense sums: the tests above
 def test_symmetric_shortcut_equals_the_general_way(rng):
     """Doubling one side and summing over both sides give the same derivative, and the same response."""
     kernel = NonlocalXCKernel(functional_of(gap_damped), 1)

@@ -86,9 +86,7 @@ def test_vv10_of_an_open_shell_matches_pyscf():
     np.testing.assert_allclose(found.n_electrons, np.einsum("sab,ba->s", P, mole.intor("int1e_ovlp")), rtol=1e-2)
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * name.startswith("vdw")) for name in NONLOCAL]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (name != "vv10")) for name in NONLOCAL])
 def test_matrices_are_derivatives_of_the_energy(name):
     """<V, dP> equals the fourth-order central difference of E to 1e-8 relative."""
     mole, grid, P = water()

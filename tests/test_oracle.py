@@ -93,7 +93,8 @@ SLOW = {
         "mgga_c_bc95_pw6b95",
         "mgga_c_m06_2x",
     ),
-    *("gga_x_wpbeh_sr", "gga_xc_hcth_407", "hyb_mgga_xc_wb97m_v", "mgga_c_revtpss", "mgga_c_r2scanl", "mgga_x_r2scanl"),
+    *("mgga_c_rscan", "mgga_c_scanl", "gga_x_wpbeh", "gga_xc_hcth_407"),
+    *("gga_x_wpbeh_sr", "hyb_mgga_xc_wb97m_v", "mgga_c_revtpss", "mgga_c_r2scanl", "mgga_x_r2scanl"),
 }
 """Half a second to ten seconds each for formulas that are there with other parameters, too."""
 

@@ -11,6 +11,7 @@ import dftfd
 from dftfd.cli import main
 from dftfd.errors import FileError, FunctionalError, UnsupportedError
 from dftfd.verify.passport import POINTS, Comparison, passport, passport_of, read_passport, spherical_density
+from tests.sample import sample
 from tests.verification import passports
 
 ELECTRONS = {"H": 1, "He": 2, "Li": 3, "N": 7, "Ar": 18, "Cr": 24, "Mn": 25, "As": 33, "Kr": 36}
@@ -39,9 +40,7 @@ def test_hydrogen_is_its_exact_density():
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["pbe", "r2scan", "b3lyp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("blyp", "m06_l"))]
-)
+@pytest.mark.parametrize("name", sample(["pbe", "r2scan", "b3lyp", "blyp", "m06_l"], ["pbe", "r2scan"]))
 def test_energies_are_libxcs_on_the_same_points(name):
     """libxc's energy per particle, through PySCF, summed with the same weights: 1e-9, its own cut-offs."""
     ours = passport(name)

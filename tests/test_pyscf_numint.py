@@ -26,6 +26,7 @@ from dftfd.functionals.registry import functional, get_functional, lookup
 from dftfd.interop import numint as module
 from dftfd.interop.pyscf import numint
 from tests.compilations import compilations
+from tests.sample import sample
 from tests.verification import pages
 
 WATER = "O 0 0 .1173; H 0 .7572 -.4692; H 0 -.7572 -.4692"
@@ -79,8 +80,13 @@ def densities(rng, xctype, spin):
     return rho if spin else rho[0]
 
 
-@pytest.mark.parametrize("spin", [0, 1])
-@pytest.mark.parametrize("xctype, xc", [("LDA", "lda,vwn"), ("GGA", "pbe"), ("MGGA", "mgga_x_lta,pbe")])
+@pytest.mark.parametrize(
+    "xctype, xc, spin",
+    sample(
+        [(*of, spin) for of in (("LDA", "lda,vwn"), ("GGA", "pbe"), ("MGGA", "mgga_x_lta,pbe")) for spin in (0, 1)],
+        at=[0, 3, 5],
+    ),
+)
 def test_derivatives_to_third_order_are_libxcs_in_pyscfs_layouts(rng, xctype, xc, spin):
     """eval_xc1, eval_xc_eff and the older eval_xc, element by element, against PySCF's own.
 

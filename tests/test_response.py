@@ -14,6 +14,7 @@ from dftfd.autofd import compose
 from dftfd.cli import main
 from dftfd.errors import ConvergenceWarning, DamagedFileError, FileError, InputError, UnsupportedError
 from dftfd.functionals import registry
+from dftfd.functionals.base import Functional
 from dftfd.functionals.common import reduced_gradient_squared, slater_exchange, spin_scaled
 from dftfd.libcint.mole import gradient_integrals, position_integrals, rotation_integrals, to_pyscf
 from dftfd.response import excitations as module
@@ -24,6 +25,7 @@ from dftfd.response.polarizability import SmearedResponse
 from dftfd.runtime.progress import Progress
 from dftfd.terms.term import no_change
 from dftfd.xc.transitions import transition_density
+from tests.sample import sample
 from tests.verification import pages
 
 slow = pytest.mark.slow
@@ -219,9 +221,13 @@ def slope(value, h=1e-2):
     return (8 * (value(h) - value(-h)) - value(2 * h) + value(-2 * h)) / (12 * h)
 
 
-def test_products_are_derivatives_of_fock_matrices(rng):
+RANGES = Functional("ranges", (0.45 * dftfd.get_functional("lda_x")).terms, ((0.0, 0.15), (0.33, 0.4)))
+
+
+@pytest.mark.parametrize("xc", sample([RANGES, "camb3lyp"], at=[0]), ids=["ranges", "camb3lyp"])
+def test_products_are_derivatives_of_fock_matrices(xc, rng):
     """(A + B) x of the amidogen radical by differences of Fock matrices along C exp(t kappa), to 1e-7."""
-    result = solved("camb3lyp", 1)
+    result = solved(xc, 1)
     response = LinearResponse(result)
     x = 0.1 * rng.normal(size=response.size)
     assert response.real(x[None])[0] == pytest.approx(slope(turned_gradient(result, response, x)), abs=1e-7)

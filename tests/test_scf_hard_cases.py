@@ -13,7 +13,7 @@ from pyscf import gto
 import dftfd
 
 CASES = json.loads((Path(__file__).parents[1] / "data/reference/hard_scf_cases.json").read_text())["cases"]
-QUICK = {"h2_r5_uks_bs_pbe", "he_atom_size", "hf_exact_h2o", "o2_triplet_roks_pbe_def2svp"}
+QUICK = {"h2_r5_uks_bs_pbe", "he_atom_size", "hf_exact_h2o"}
 UNCONTRACTED = "uncontracted "
 
 

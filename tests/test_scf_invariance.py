@@ -19,7 +19,9 @@ SHIFT = np.array([3.0, -5.0, 0.7])  # bohr
 ALL = ["pbe", *(pytest.param(xc, marks=pytest.mark.slow) for xc in ("r2scan", "camb3lyp", "r2scanl", "wb97m-v"))]
 
 
-@pytest.fixture(params=[pytest.param(0.0, id="all orbitals"), pytest.param(None, id="screened")])
+@pytest.fixture(
+    params=[pytest.param(0.0, id="all orbitals", marks=pytest.mark.slow), pytest.param(None, id="screened")]
+)
 def tolerances(request, monkeypatch):
     """(translation, atom order, spin flip; RKS = UKS, threads) [hartree], with screening of orbitals off or on."""
     if request.param is None:

@@ -17,6 +17,9 @@ from dftfd.errors import InputWarning
 
 CASES = json.loads((Path(__file__).parents[1] / "data/reference/scf_cases.json").read_text())["cases"]
 SLOW = {
+    "o2_triplet_pbe_def2tzvp",
+    "h2p_eq_pbe",
+    "ar2_pbe_gridscan",
     "c6h6_pbe_sto3g",
     "water_dimer_pbe_augdz",
     "water_dimer_monA_ghostB",

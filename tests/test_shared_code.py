@@ -1,5 +1,6 @@
 """One kernel for one content: what is compiled for a functional is found again, and only then; and what it computes."""
 
+import functools
 import sys
 import types
 
@@ -13,6 +14,7 @@ from dftfd.autofd import compose, exp
 from dftfd.errors import UnsupportedError
 from dftfd.functionals import jax_xc_formula
 from dftfd.functionals.base import EnergyTerm, Functional
+from dftfd.functionals.common import reduced_gradient_squared, slater_exchange
 from dftfd.functionals.pairs import here, integral_over_there, squared_distance, there
 from dftfd.functionals.registry import get_functional
 from dftfd.xc import code
@@ -22,6 +24,7 @@ from dftfd.xc.kernel import XCKernel
 from dftfd.xc.nonlocal_kernel import NonlocalXCKernel, NonlocalXCResponse
 from dftfd.xc.pointwise import PointwiseKernel, pointwise_kernel
 from tests.compilations import compilations
+from tests.sample import sample
 
 
 def power(exponent):
@@ -94,19 +97,42 @@ def pointwise_energy(functional):
     return float(shared(XCKernel, functional, 1)(np.zeros((1, 3)), np.ones(1), np.array([[[0.4]]]))[0])
 
 
-def test_another_value_of_a_parameter_compiles_nothing():
+PUBLISHED = (0.59, 0.9269, 0.6225, 2.154)
+SERIES = tuple(1.1 * x for x in PUBLISHED)
+
+
+def own_hybrid(**parameters):
+    """A quarter of exact exchange, and a short formula of a number and a list."""
+
+    def formula(n, *, mu=0.2, c=(1.0, 0.8)):
+        return slater_exchange(n) * compose(
+            lambda s2: c[0] + c[1] * mu * s2 / (1 + mu * s2), reduced_gradient_squared(n)
+        )
+
+    terms = ((0.75, EnergyTerm.from_formula(formula, "own")),)
+    return Functional("own hybrid", terms, ((0.0, 0.25),)).with_parameters(**parameters)
+
+
+@pytest.mark.parametrize(
+    "make, cases",
+    sample(
+        [
+            (own_hybrid, [("mu", (0.21, 0.22)), ("c", ((1.1, 0.8), (1.0, 0.8)))]),
+            (functools.partial(get_functional, "pbe0"), [("mu", (0.21, 0.22))]),
+            (functools.partial(get_functional, "revtpss"), [("C0", (SERIES, PUBLISHED))]),
+        ],
+        at=[0],
+    ),
+    ids=["own", "pbe0", "revtpss"],
+)
+def test_another_value_of_a_parameter_compiles_nothing(make, cases):
     """Whole calculations with forces: the energy is that of constants to rounding, of a hybrid and of lists too."""
     molecule = dftfd.molecule("He 0 0 0; H 0 0 0.9", basis="6-31g", charge=1)
     run = lambda functional: dftfd.run_scf(molecule, functional, grid_level=0, density_fit=False)
-    series = lambda c: tuple(c * x for x in (0.59, 0.9269, 0.6225, 2.154))
-    cases = [
-        ("pbe0", "mu", (0.21, 0.22)),
-        ("revtpss", "C0", (series(1.1), series(1.0))),
-    ]
-    for name, parameter, (first, *others) in cases:
-        run(get_functional(name, **{parameter: first})).forces()
+    for parameter, (first, *others) in cases:
+        run(make(**{parameter: first})).forces()
         for value in others:
-            functional = get_functional(name, **{parameter: value})
+            functional = make(**{parameter: value})
             with compilations() as compiled:
                 result = run(functional)
                 forces = result.forces()
@@ -114,14 +140,25 @@ def test_another_value_of_a_parameter_compiles_nothing():
             expected = run(functional.settled())
             assert result.energy == pytest.approx(expected.energy, abs=1e-10)
             np.testing.assert_allclose(forces, expected.forces(), atol=1e-8)
-    assert result.energy == pytest.approx(run("revtpss").energy, abs=1e-10)  # C0 is the paper's again
+    if parameter != "mu":  # the last list is the formula's own
+        assert result.energy == pytest.approx(run(make()).energy, abs=1e-10)
 
 
-@pytest.mark.parametrize("n_spin", [pytest.param(1, marks=pytest.mark.slow), 2])
-def test_values_of_parameters_reach_energy_potential_and_response(n_spin):
+@pytest.mark.parametrize(
+    "parts, n_spin",
+    sample(
+        [
+            ((("gga_x_b88", {"beta": 0.0041}), ("gga_x_pbe", {"kappa": 0.7, "mu": 0.2})), 2),
+            *(((("b3lyp", {"beta": 0.0041}), ("pbe", {"kappa": 0.7, "gamma": 0.03})), n_spin) for n_spin in (1, 2)),
+        ],
+        at=[0],
+    ),
+)
+def test_values_of_parameters_reach_energy_potential_and_response(parts, n_spin):
     """Code of operands against code of constants, with several parameters at once."""
     rng = np.random.default_rng(8)
-    functional = get_functional("b3lyp", beta=0.0041).semilocal_part + get_functional("pbe", kappa=0.7, gamma=0.03)
+    one, other = (get_functional(name, **parameters).semilocal_part for name, parameters in parts)
+    functional = one + other
     by_value, plain = XCKernel(functional, n_spin), XCKernel(functional.settled(), n_spin)
     points, weights = rng.normal(size=(40, 3)), rng.uniform(size=40)
     density, tangent = (np.exp(0.3 * rng.normal(size=(n_spin, plain.channels, 40))) for _ in range(2))
@@ -215,11 +252,18 @@ def test_coefficients_of_expressions_and_products_are_operands():
 
 @pytest.mark.parametrize(
     "name, parameter, values",
-    [("pbe", "kappa", (0.9, 0.7)), pytest.param("r2scan", "eta", (0.002, 0.0015), marks=pytest.mark.slow)],
+    sample(
+        [
+            ("gga_x_pbe", "kappa", (0.9, 0.7)),
+            ("pbe", "kappa", (0.9, 0.7)),
+            ("r2scan", "eta", (0.002, 0.0015)),
+        ],
+        at=[0],
+    ),
 )
 def test_values_reach_the_potential_at_points(name, parameter, values):
     """v_xc(r) of another value: nothing is traced or compiled, and it is that of constants."""
-    for n_spin in (2,) if name == "pbe" else (1, 2):
+    for n_spin in (1, 2) if name == "r2scan" else (2,):
         for order in (1, 2):
             x = np.exp(0.3 * np.random.default_rng(3).normal(size=(len(VARIABLES[n_spin]), 30)))
             kernels = [pointwise_kernel(get_functional(name, **{parameter: v}), n_spin) for v in values]

@@ -70,7 +70,8 @@ def calculation_of(molecule, xc, method, potential=bowl, **options):
 
 
 CASES = {
-    "fitted hybrid": ("b3lyp + 0.2*hartree", "RKS", {}),
+    "fitted hybrid": ("0.2*hf + 0.8*gga_x_pbe + lda_c_pw + 0.2*hartree", "RKS", {}),
+    "B3LYP": ("b3lyp + 0.2*hartree", "RKS", {}),
     "exact, two ranges": ("camb3lyp", "UKS", {"density_fit": False}),
     "tau, dispersion": ("r2scan-d3bj", "UKS", {}),
     "Laplacian": ("r2scanl", "RKS", {}),
@@ -78,7 +79,7 @@ CASES = {
     "omegaB97M-V": ("wb97m-v", "RKS", {}),
     "vdW-DF": ("vdw-df", "RKS", {}),
 }
-EXPENSIVE = ("tau, dispersion", "Laplacian", "VV10", "omegaB97M-V", "vdW-DF", "exact, two ranges")
+EXPENSIVE = ("B3LYP", "tau, dispersion", "Laplacian", "VV10", "omegaB97M-V", "vdW-DF", "exact, two ranges")
 NAMES = [pytest.param(name, marks=slow) if name in EXPENSIVE else name for name in CASES]
 
 

@@ -14,11 +14,12 @@ from dftfd.interop.libxc import evaluate
 from dftfd.interop.pyscf import numint
 from dftfd.model.calculation import Calculation
 from dftfd.terms import Contribution, Term
+from tests.sample import sample
 
 WATER = "O 0 0 .1173; H 0 .7572 -.4692; H 0 -.7572 -.4692"
 
 
-@pytest.mark.parametrize("xc", ["pbe", "b3lyp"])
+@pytest.mark.parametrize("xc", sample(["pbe", "b3lyp", "pbe0"], ["pbe0"]))
 def test_a_fitted_result_is_handed_over_with_its_fitting_basis(xc):
     """PySCF's energy of the handed-over density is ours to 1e-9; an even-tempered fitting set is 1e-5 off."""
     result = dftfd.run_scf(dftfd.molecule(WATER, basis="sto-3g"), xc, grid_level=1)

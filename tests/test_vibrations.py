@@ -524,7 +524,12 @@ def test_the_command(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("xc", "fit"), [("hf", True), ("pbe", True), *(pytest.param("b3lyp", fit, marks=slow) for fit in (True, False))]
+    ("xc", "fit"),
+    [
+        ("hf", True),
+        ("lda,vwn", True),
+        *(pytest.param(*of, marks=slow) for of in (("pbe", True), ("b3lyp", True), ("b3lyp", False))),
+    ],
 )
 def test_a_spin_without_electrons(xc, fit):
     """H2+ by responses against differences of forces."""
