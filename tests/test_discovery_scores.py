@@ -68,7 +68,7 @@ def test_recombination_keeps_moments_signs_and_no_more_points_than_moments():
     np.testing.assert_allclose(functions @ found, functions @ weights, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("xc", ["gga_x_pbe", "gga_x_b88"])
+@pytest.mark.parametrize("xc", ["gga_x_pbe", pytest.param("gga_x_b88", marks=pytest.mark.slow)])
 def test_exchange_of_compressed_points_is_that_of_the_grid(xc):
     """A functional that the points do not know: the exchange energy of the whole functional on all points."""
     density = cloud()

@@ -79,12 +79,10 @@ def test_forces_are_the_gradient_of_the_energy(xc, density_fit):
     assert_sum_vanishes(check(water(), xc, density_fit=density_fit).forces())
 
 
-OPEN = list(itertools.product(("pbe", "r2scan", "b3lyp"), ("UKS", "ROKS"), (True, False)))
+OPEN = list(itertools.product(("pbe", "r2scan", "b3lyp", "pbe0"), ("UKS", "ROKS"), (True, False)))
 
 
-@pytest.mark.parametrize(
-    ("xc", "method", "density_fit"), sample(OPEN, [("b3lyp", "UKS", True), ("b3lyp", "ROKS", False)])
-)
+@pytest.mark.parametrize(("xc", "method", "density_fit"), sample(OPEN, [("pbe", "UKS", True), ("pbe0", "ROKS", False)]))
 def test_forces_of_radicals(xc, method, density_fit):
     """The energy-weighted density of both kinds of open shell, one formula, to 1e-8 hartree/bohr."""
     assert_sum_vanishes(check(cation(), xc, method, density_fit=density_fit).forces())

@@ -122,7 +122,7 @@ def test_lyp_of_one_spin_alone_is_zero(rng):
 SLOW = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", ["lda,vwn", pytest.param("pbe", marks=SLOW), pytest.param("blyp", marks=SLOW)])
+@pytest.mark.parametrize("name", ["lda_x", *(pytest.param(n, marks=SLOW) for n in ("lda,vwn", "pbe", "blyp"))])
 def test_strong_and_weak_form_give_the_same_change_of_energy(name):
     """integral of v_xc dn = <V, dP> = dE, on a grid fine enough for both.
 

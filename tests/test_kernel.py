@@ -121,16 +121,9 @@ def test_kernel_of_a_polynomial_equals_its_derivative_by_hand(order, tau, n_spin
     np.testing.assert_allclose(potential, v, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.slow  # PBE of two spins: test_shared_code
 @pytest.mark.parametrize(
-    ("name", "n_spin"),
-    [
-        ("lda,vwn", 2),
-        pytest.param("pbe", 1, marks=pytest.mark.slow),  # of two spins: test_shared_code
-        *(
-            pytest.param(*of, marks=pytest.mark.slow)
-            for of in (("lda,vwn", 1), ("lda,pw", 1), ("lda,pw", 2), ("pbe", 2))
-        ),
-    ],
+    ("name", "n_spin"), [(name, n_spin) for name in ("lda,vwn", "lda,pw", "pbe") for n_spin in (1, 2)]
 )
 def test_compiled_kernels_equal_plain_derivatives(name, n_spin, rng):
     """The program in one loop computes what JAX's own value_and_grad does, arctan of VWN included."""

@@ -60,8 +60,9 @@ NAMES = [
     *(LAPLACIAN + KINETIC + SHORT_RANGE_PBE + HYBRIDS),
 ]
 
-QUICK = {"lda_c_pz", "gga_x_rpbe", "mgga_x_tpss"}
-"""Compared in every run of the tests; the others take five to thirty seconds each."""
+QUICK = {"lda_c_pz", "gga_x_rpbe"}
+"""Compared in every run of the tests, as meta-GGAs are in tests/test_libxc_layout.py; the others take
+five to thirty seconds each."""
 
 
 def quick_or_slow(names):

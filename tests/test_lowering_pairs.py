@@ -392,9 +392,8 @@ def test_symmetric_shortcut_equals_the_general_way(rng):
 @pytest.mark.parametrize(
     "name",
     [
-        "gradient of an integral",
         "weighted density",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("gap-damped", "nested")),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("gradient of an integral", "gap-damped", "nested")),
     ],
 )
 def test_lowered_energy_equals_the_graph_evaluated_with_the_quadrature(name, rng):

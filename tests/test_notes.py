@@ -146,7 +146,10 @@ def test_cycles_of_a_preliminary_scf_count(tmp_path):
 HYDROGEN = ("H 0 0 0;", {"basis": "6-31g", "spin": 1})
 
 
-@pytest.mark.parametrize(("xc", "is_defined"), [("mgga_c_tpss", True), ("lda,vwn", True), ("gga_c_pbe", False)])
+@pytest.mark.parametrize(
+    ("xc", "is_defined"),
+    [pytest.param("mgga_c_tpss", True, marks=pytest.mark.slow), ("lda,vwn", True), ("gga_c_pbe", False)],
+)
 def test_orbital_energies_of_an_empty_spin_are_limits_or_none(xc, is_defined, tmp_path):
     """The LUMO of no beta electrons is dE/dn of few, by differences of the energy; PBE's has no limit."""
     result = dftfd.run_scf(dftfd.molecule(HYDROGEN[0], **HYDROGEN[1]), f"hf + {xc}", "UKS", **SMALL)

@@ -65,7 +65,7 @@ def write_own(numbers):
     Path("own.py").write_text(OWN.format(**numbers))
 
 
-OFTEN = ("scan", "run")
+OFTEN = ("run",)
 """A record and a checkpoint; what others compare, each option of paths and fits among it, is in the tests below."""
 
 
@@ -332,7 +332,7 @@ def test_a_lock_ends_with_its_process(tmp_path):
 
 @pytest.mark.parametrize(
     "command",
-    ["optimize", "scan", "fit", *(pytest.param(c, marks=pytest.mark.slow) for c in ("frequencies", "benchmark"))],
+    ["optimize", "scan", *(pytest.param(c, marks=pytest.mark.slow) for c in ("fit", "frequencies", "benchmark"))],
 )
 def test_an_interruption_names_the_record(command, tmp_path, monkeypatch, capsys):
     """Ctrl-C when something is done: exit code 130, and one line with the file and how to go on, which it then does."""

@@ -50,8 +50,8 @@ def pyscfs(result, xc, geometry=None):
     return mf
 
 
-FUNCTIONALS = ["lda,vwn", "pbe", "tpss", "r2scan", "b3lyp", "camb3lyp", "wb97x-v"]
-QUICK = {("pbe", 0, True), ("b3lyp", 1, False)}
+FUNCTIONALS = ["lda,vwn", "pbe", "pbe0", "tpss", "r2scan", "b3lyp", "camb3lyp", "wb97x-v"]
+QUICK = {("pbe", 0, True), ("pbe0", 1, False)}
 
 
 @pytest.mark.filterwarnings("ignore:the grid holds")

@@ -72,7 +72,7 @@ def test_what_is_not_finite_is_found():
         np.testing.assert_array_equal(places, absent)
 
 
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in QUICK[:2])) for n in QUICK])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.slow] * (n in QUICK[:3])) for n in QUICK])
 def test_derivatives_are_finite(name, count=5_000):
     """To fourth order for LDA and GGA, third for the others."""
     functional = get_functional(name)

@@ -202,7 +202,9 @@ def test_stability_is_that_of_the_whole_energy(xc, basis):
 
 
 @pytest.mark.filterwarnings("ignore:the grid holds")
-@pytest.mark.parametrize("xc", ["mgga_x_tb09,lda_c_pw", "lb94", pytest.param("pbe + 0.1*mgga_x_bj06, pbe", marks=slow)])
+@pytest.mark.parametrize(
+    "xc", ["lb94", *(pytest.param(xc, marks=slow) for xc in ("mgga_x_tb09,lda_c_pw", "pbe + 0.1*mgga_x_bj06, pbe"))]
+)
 def test_models_of_the_potential_have_no_hessian(xc):
     """Stability and every minimiser refuse and name the model, with its reason; DIIS goes on."""
     helium = dftfd.molecule("He 0 0 0;", basis="6-31g")
