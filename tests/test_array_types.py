@@ -65,7 +65,7 @@ def called(declared, code, lengths, *arguments):
 def lithium_hydride():
     """(ingredients, P, C_occ, rows of orbitals, lengths) of a triplet, whose spins have three and one orbital."""
     molecule = dftfd.molecule("Li 0 0 0; H 0 0 1.6", basis="sto-3g", spin=2)
-    result = dftfd.run_scf(molecule, "pbe", grid_level=0, max_cycles=1, density_fit=False)
+    result = dftfd.run_scf(molecule, "gga_x_pbe", grid_level=0, max_cycles=1, density_fit=False)
     C_occ = [C[:, n > 0] for C, n in zip(result.mo_coeff, result.mo_occ, strict=True)]
     assert [C.shape for C in C_occ] == [(6, 3), (6, 1)]
     P = np.stack([C @ C.T for C in C_occ])
