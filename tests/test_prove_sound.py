@@ -657,8 +657,8 @@ def test_the_recheck_finds_an_error_of_the_prover_s_derivatives(monkeypatch):
             proof.recheck()
 
 
-@own("gga_c_that_cancels")
-def _cancelling(n):
+@term("gga_c_that_cancels")
+def cancelling(n):
     """PBE's form, e_c + g ln(1 + b/g t^2 (1 + A t^2) / (1 + A t^2 + A^2 t^4)), with a short e_c and without spins."""
     g, b = 0.031, 0.0667
 
@@ -681,9 +681,8 @@ _FAULTS = {
 """Of the prover's algebra, which the recheck takes for formulas that cancel: what is replaced, and by what."""
 
 
-@pytest.mark.parametrize("functional", sample(["gga_c_that_cancels", "gga_c_pbe"], at=[0]))
+@pytest.mark.parametrize("functional", sample([cancelling, "gga_c_pbe"], at=[0]), ids=["short", "PBE"])
 @pytest.mark.parametrize("fault", _FAULTS)
-@pytest.mark.usefixtures("known")
 def test_the_recheck_finds_faults_of_the_rules_that_it_shares(fault, functional, monkeypatch):
     """The one box of the certificate does not hold directly; program and formula differ by 1e-13 to 1e-9."""
     name, broken = _FAULTS[fault]
@@ -694,7 +693,7 @@ def test_the_recheck_finds_faults_of_the_rules_that_it_shares(fault, functional,
         proof.recheck()
 
 
-@pytest.mark.parametrize("functional", sample(["gga_c_that_cancels", "gga_c_pbe"], at=[0]))
+@pytest.mark.parametrize("functional", sample([cancelling, "gga_c_pbe"], at=[0]), ids=["short", "PBE"])
 @pytest.mark.usefixtures("known")
 def test_boxes_that_do_not_hold_directly_are_told_from_those_that_do(functional):
     held = dftfd.prove(functional, "ec_nonpositive", {"rs": (1.0, 2.0), "s": (2.0, 5.0)}).recheck()

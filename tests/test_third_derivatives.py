@@ -19,6 +19,7 @@ from dftfd.functionals.common import reduced_gradient_squared, slater_exchange
 from dftfd.functionals.grid_functionals import grid_functional_term
 from dftfd.functionals.numerics import nonnegative
 from dftfd.functionals.pairs import integral_over_there, squared_distance, there
+from dftfd.functionals.registry import term
 from dftfd.response.excitations import excitations_of
 from dftfd.xc.grid_functional_kernel import GridFunctionalKernel
 from dftfd.xc.kernel import XCKernel
@@ -42,7 +43,7 @@ def lda_of_r(n):
     )
 
 
-@own("own_of_tau")
+@term("own_of_tau")
 def of_gradients_and_tau(n, tau, *, c=0.1):
     """Short, but with everything that a meta-GGA has."""
     uniform = 0.3 * (3 * math.pi**2) ** (2 / 3) * n ** (5 / 3)
@@ -80,7 +81,7 @@ def grid_functional(formula=slater, gather=None, by_blocks=False) -> Functional:
 
 NUCLEI = np.array([[0.0, 0.0, 0.1], [0.3, -0.4, 1.2]])
 KERNELS = {
-    "semilocal": lambda: XCKernel(dftfd.get_functional("own_of_tau"), 2),
+    "semilocal": lambda: XCKernel(of_gradients_and_tau, 2),
     "r2SCAN": lambda: XCKernel(dftfd.get_functional("r2scan"), 2),
     "of r": lambda: XCKernel(dftfd.get_functional("own_lda_of_r"), 1),
     "grid_functional": lambda: GridFunctionalKernel(grid_functional(talking, near), 2, NUCLEI, [2, 1]),
