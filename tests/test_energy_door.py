@@ -102,7 +102,7 @@ def test_energy_and_fock_matrix_are_pyscfs(rng, pyscf_grid):
 def test_hessian_and_vmap(rng):
     """The full Hessian of helium has the engine's response in its columns; vmap goes over density matrices."""
     molecule = dftfd.molecule("He 0 0 0;", basis="6-31g")
-    E, terms = dftfd.energy(molecule, "lda,vwn", grid_level=0), engine(molecule, "lda,vwn", grid_level=0)
+    E, terms = dftfd.energy(molecule, "lda_x", grid_level=0), engine(molecule, "lda_x", grid_level=0)
     many = rng.uniform(0.3, 0.6, size=(3, 1, 2, 2))
     many = many + many.transpose(0, 1, 3, 2)
     change = terms.response(many[0])
@@ -231,13 +231,13 @@ def test_functionals_that_need_other_arrays_are_refused(helium, xc, lacks):
 def test_other_integrals_and_derivatives_are_refused():
     """A range of exact exchange, a grid, or derivatives of orbitals that are not there."""
     molecule = dftfd.molecule("He 0 0 0;", basis="6-31g")
-    E = dftfd.energy(molecule, "lda,vwn", grid_level=0, density_fit=False)
+    E = dftfd.energy(molecule, "lda_x", grid_level=0, density_fit=False)
     with pytest.raises(InputError, match="exact exchange of range 0.11"):
         E.with_functional("hse06")
     with pytest.raises(InputError, match="a quadrature grid"):
         dftfd.energy(molecule, "hf", density_fit=False).with_functional("pbe")
     with pytest.raises(InputError, match="derivatives of the orbitals of order 1"):
-        E.with_functional("pbe")(np.eye(2)[None])
+        E.with_functional("gga_x_pbe")(np.eye(2)[None])
 
 
 def test_models_of_the_potential_and_large_systems_are_refused():

@@ -155,7 +155,7 @@ def test_polarisability_is_the_derivative_of_the_dipole():
 )
 def test_excitations_are_pyscfs(spin, model, tda, equilibrium, wanted):
     """TDDFT in the solvent, its nuclei at rest (optical constant 1.78) or not: energies to 1e-6 hartree."""
-    xc, basis = "b3lyp", "sto-3g"
+    xc, basis = "pbe0", "sto-3g"
     result = solved(spin, xc, basis, solvent="water" if model == "smd" else WATER, solvent_model=model)
     found = result.excitations(3, tda, wanted, equilibrium_solvation=equilibrium)
     mf = pyscfs(spin, model, xc, basis)
