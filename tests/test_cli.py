@@ -258,6 +258,7 @@ def test_pictures_without_matplotlib_are_refused_before_anything_is_computed(wor
     assert (code, out) == (2, "") and "dftfd[plots]" in err and one_line(err)
 
 
+@pytest.mark.slow  # 1.4 s; help and lists load nothing: test_listing.py
 def test_starting_the_command_imports_no_chemistry():
     """`dftfd --help` must answer at once: PySCF, SciPy and the operator core are imported by the commands only."""
     code = (

@@ -85,6 +85,7 @@ def test_energy_gradient_and_second_derivative_are_the_engines(xc, spins, option
     assert np.asarray(dF) == pytest.approx(terms.response(P)(dP), abs=1e-9)
 
 
+@pytest.mark.slow  # 1.5 s; both equal the engine's above, and those PySCF's in tests of the SCF
 def test_energy_and_fock_matrix_are_pyscfs(rng, pyscf_grid):
     """PBE0 of water with exact integrals on PySCF's grid: energy to 1e-9 hartree, Fock matrix to 1e-8."""
     molecule = water()

@@ -30,6 +30,7 @@ def faults(monkeypatch, tmp_path):
     return figures
 
 
+@pytest.mark.slow  # 1 s; test_checkpoint.py damages checkpoints in every run
 def test_damage(faults):
     """Truncations and bit flips are all found; the previous generation gives the energy, nothing gives a wrong one."""
     found = faults("damage", "damages", 3)

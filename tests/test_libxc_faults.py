@@ -27,7 +27,8 @@ def largest_error(name, threshold):
     return compare(ours, libxc.reference(terms, x, 1, threshold=threshold), x, 1)["e"].max()
 
 
-@pytest.mark.parametrize("name", ["mgga_c_tpss", pytest.param("mgga_c_revtpss", marks=pytest.mark.slow)])
+@pytest.mark.slow  # 0.9 s, about libxc
+@pytest.mark.parametrize("name", ["mgga_c_tpss", "mgga_c_revtpss"])
 def test_tpss_of_libxc_takes_a_polarised_gas_with_a_rest_of_the_other_spin(name):
     """1 - zeta = 2.2e-16, libxc's threshold, stands for 0 in phi(1): 2e-12 of the energy, gone with the threshold."""
     assert 1e-12 < largest_error(name, None) < 1e-11

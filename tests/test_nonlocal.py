@@ -334,6 +334,7 @@ def test_potential_needs_a_quadrature_for_its_integrals():
 # ---- self-consistent calculations
 
 
+@pytest.mark.slow  # 1 s; PySCF's energy at our density: tests/test_to_pyscf.py
 def test_scf_with_vv10_matches_pyscf():
     """PBE + VV10 for water, both grids of level 0, exact integrals: PySCF's converged energy to 1e-9 hartree."""
     atom = "O 0 0 0.117; H 0 0.757 -0.469; H 0 -0.757 -0.469"

@@ -397,6 +397,7 @@ def test_nothing_that_lies_about_is_executed_by_the_rest(place):
     assert set(place.executed) <= {"dask_configuration"}  # Dask's own configuration, which only its cluster reads
 
 
+@pytest.mark.slow  # 1.2 s, a process; it is about PySCF
 def test_the_traps_are_sharp(place):
     """PySCF by itself executes its configuration, and a file with the name of a basis set."""
     program = "from pyscf import gto\nfor n in ('ano', 'sto-3g'): print(gto.basis.load(n, 'H'))"

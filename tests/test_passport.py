@@ -40,7 +40,7 @@ def test_hydrogen_is_its_exact_density():
     )
 
 
-@pytest.mark.parametrize("name", sample(["pbe", "r2scan", "b3lyp", "blyp", "m06_l"], ["pbe", "r2scan"]))
+@pytest.mark.parametrize("name", sample(["pbe", "r2scan", "b3lyp", "blyp", "m06_l"], ["pbe"]))
 def test_energies_are_libxcs_on_the_same_points(name):
     """libxc's energy per particle, through PySCF, summed with the same weights: 1e-9, its own cut-offs."""
     ours = passport(name)

@@ -296,7 +296,8 @@ def test_what_is_no_double_integral_is_refused():
     refused(triple, "can't be computed on a grid: .*three points")
 
 
-@pytest.mark.parametrize("name", sample(["vv10", "vdw_df_nl", "rvv10", "hartree"], ["rvv10"]))
+@pytest.mark.slow  # of others': test_third_derivatives.py
+@pytest.mark.parametrize("name", ["vv10", "vdw_df_nl", "rvv10", "hartree"])
 def test_the_librarys_double_integrals_would_be_registered(name):
     """Each kind of them passes the look that others' get."""
     ((_, term),) = dftfd.get_functional(name).terms

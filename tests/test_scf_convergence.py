@@ -21,6 +21,7 @@ from dftfd.scf.rotation import canonical, rotated
 from dftfd.scf.stability import energy_model, lowest_eigenpair
 from dftfd.terms.on_grid import Quadrature
 from dftfd.terms.one_electron import surroundings_for
+from tests.sample import sample
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 EXACT = {"density_fit": False}
@@ -34,9 +35,7 @@ def problem_of(system, xc, method):
     return calculation.build(Progress()).problem(Aufbau(calculation.n_occupied, calculation.capacity))
 
 
-@pytest.mark.parametrize(
-    "xc, method", [("b3lyp", "RKS"), ("pbe", "UKS"), pytest.param("r2scan", "ROKS", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("xc, method", sample([("b3lyp", "RKS"), ("pbe", "UKS"), ("r2scan", "ROKS")], at=[1]))
 def test_gradient_and_hessian_match_finite_differences(xc, method, rng):
     """Along a random rotation at a random determinant: 1e-6 and 1e-5 relative, by fourth-order stencils."""
     spin = 0 if method == "RKS" else 1

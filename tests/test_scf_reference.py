@@ -17,7 +17,7 @@ from dftfd.errors import InputWarning
 
 CASES = json.loads((Path(__file__).parents[1] / "data/reference/scf_cases.json").read_text())["cases"]
 SLOW = {
-    "ch4_b3lyp_631gs",  # of hybrids: PBE0 in tests/test_energy_door.py, B3LYP in test_scf_run.py
+    "ch4_b3lyp_631gs",  # of hybrids: B3LYP in test_scf_run.py, ranges in test_scf_methods.py
     "o2_triplet_pbe_def2tzvp",
     "h2p_eq_pbe",
     "ar2_pbe_gridscan",
