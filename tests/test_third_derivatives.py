@@ -46,8 +46,8 @@ def lda_of_r(n):
 @term("own_of_tau")
 def of_gradients_and_tau(n, tau, *, c=0.1):
     """Short, but with everything that a meta-GGA has."""
-    uniform = 0.3 * (3 * math.pi**2) ** (2 / 3) * n ** (5 / 3)
-    return slater_exchange(n) * (1 + c * tau / (tau + uniform) + c * reduced_gradient_squared(n))
+    uniform, t = 0.3 * (3 * math.pi**2) ** (2 / 3) * n ** (5 / 3), tau[0] + tau[1]
+    return slater_exchange(n) * (1 + c * t / (t + uniform) + c * reduced_gradient_squared(n))
 
 
 @own("own_averaged_density")
