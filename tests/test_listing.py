@@ -37,7 +37,19 @@ def test_the_index_holds_every_name():
     assert list(index["libxc"]) == catalogue.names()
 
 
-@pytest.mark.parametrize("name", ["pbe0", "gga_x_pbe", "lda_c_pw", "hf", "scanl", "vv10", "lb94", "gga_k_tfvw"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pbe0",
+        "gga_x_pbe",
+        "lda_c_pw",
+        "hf",
+        pytest.param("scanl", marks=pytest.mark.slow),
+        "vv10",
+        "lb94",
+        "gga_k_tfvw",
+    ],
+)
 def test_rows_are_what_the_functionals_say(name):
     rows = json.loads(functional_index.INDEX.read_text())["own"]
     assert rows[name] == functional_index.row_of(name, functional_index.years())
