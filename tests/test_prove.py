@@ -116,8 +116,9 @@ def test_an_open_switch_encloses_both_branches_and_leaves_no_slope():
 @term("mgga_c_short")
 def short(n, tau):
     """Of all variables that a meta-GGA has, in SCAN's place, which takes two seconds."""
-    factor = lambda x, s2: jnp.exp(-0.1 * x) / (1 + 0.2 * s2)
-    return 0.05 * slater_exchange(n) * compose(factor, (tau[0] + tau[1]) / n ** (5 / 3), reduced_gradient_squared(n))
+    factor = lambda n, x, s2: jnp.exp(-0.1 * x) / (1 + 0.2 * s2 + n ** (1 / 3))
+    x = (tau[0] + tau[1]) / n ** (5 / 3)
+    return 0.05 * slater_exchange(n) * compose(factor, n, x, reduced_gradient_squared(n))
 
 
 @pytest.mark.parametrize("name", sample(["gga_c_pbe", "mgga_c_scan", "gga_c_lyp", "mgga_c_short"], at=[2, 3]))
