@@ -118,6 +118,6 @@ def test_code_without_spins_is_audited_in_its_half():
         return eval_xc
 
     report = dftfd.audit(slater(1.0))
-    assert report.passed and any("two spins were not looked at" in note for note in report.notes)
+    assert report.passed and any("two spins were not checked" in note for note in report.notes)
     (finding,) = dftfd.audit(slater(1.01)).findings
     assert (finding.kind, finding.quantity, finding.n_spin) == ("factor", "vrho", 1)
