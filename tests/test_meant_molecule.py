@@ -63,7 +63,8 @@ def test_comment_that_speaks_of_spin_warns(comment):
     "comment",
     ["oxidation=1", "valence=1", "formal=1", "oxidation_state=-2", "ion=-1", "net=-1", "qtot: -1", "monoanion"]
     + ["negatively charged", "ionized", "-c -1", "QTOT -1", "hydroxide ion", "minus one", "charge minus one"]
-    + ["doubly charged", "one electron removed", "O2 -", "(O2)+", "O2\u2022-", "O2 +1", "q -1", "O2_-1_2", "sulfate"],
+    + ["doubly charged", "one electron removed", "O2 -", "(O2)+", "O2\u2022-", "O2 +1", "q -1", "O2_-1_2", "sulfate"]
+    + ["2 1 O2 (Psi4)", "job_q2m1", "[O-]C([O-])=O", "[Fe+2]", "InChI=1S/CH2O3/c2-1(3)4/h(H2,2,3,4)/p-2"],
 )
 def test_comment_that_speaks_of_charge_warns(comment):
     with pytest.warns(InputWarning, match="no charge as a number: charge=0 is used"):
@@ -74,7 +75,8 @@ def test_comment_that_speaks_of_charge_warns(comment):
     "comment",
     ["nspin=1", "1A1", "cutoff 3A", "magmom=0.0", 'pbc="F F F"', "cell A", "oxidation=0", "0 1 water", "water 0 1"]
     + ["cis-2-butene", "C1-C2 bond", "(R)-(-)-carvone", "(+)-limonene", "H2O plus CH4", "ion pair", "PBE-D2", "CCSD(T)"]
-    + ["2021-01-05 12:30", "C[N+](=O)[O-]", "energy=-1 i=2", "E -76.3", "sulfate of methyl", "spin-component scaled"],
+    + ["2021-01-05 12:30", "C[N+](=O)[O-]", "energy=-1 i=2", "E -76.3", "sulfate of methyl", "spin-component scaled"]
+    + ["opt/p-2", "1 a"],
 )
 def test_comment_that_says_nothing_else_is_silent(comment):
     assert molecule(f"2\n{comment}{O2}", "sto-3g").n_electrons == 16

@@ -99,8 +99,8 @@ _MENTIONS = {
         rf"|(?:charge\W{{1,3}}(?:of |is )?(?:minus |plus )?|minus |plus ){_COUNT}"
         rf"|{_COUNT} electrons? (?:removed|added|more|less)|{_COUNT} (?:extra|additional|excess|missing) electrons?"
         rf"|(?:singly|doubly|triply|[1-3]e|{_COUNT}[ -]electron) (?:reduced|oxidi[sz]ed)"
-        r"|(?<!\w)[cq][+-]?[1-9][ _,;]?m[1-9](?!\w)|--?(?:c|q|chrg|charge)[ =][+-]?[1-9]|q ?[+-]?[1-9](?![\w.])"
-        r"|\A[+-]?[1-3][ ,]+[1-7][ ,]+(?=[+-]?[0-9]*\.[0-9])"
+        r"|(?<![^\W_])[cq][+-]?[1-9][ _,;]?m[1-9](?!\w)|--?(?:c|q|chrg|charge)[ =][+-]?[1-9]|q ?[+-]?[1-9](?![\w.])"
+        r"|\A[+-]?[1-3][ ,]+[1-7][ ,]+(?=[+-]?[0-9]*\.[0-9])|\A[1-4][ ,]+[1-7][ ,]+[A-Z(\[]\S*"
         rf"|(?:\A|[,;(] ?)c of [+-]?[1-9]|\A\W*(?:{_IONS})\W*\Z)(?![A-Za-z])"
         r"|(?<![\w.=:+-])[+-][1-9](?![\w.])|(?<![\w.+-])[1-9][+-](?![\w.+-])|_[+-][1-9](?![0-9.])"
         r"|[_-](?:minus|plus)(?![A-Za-z])|[\w)\]][)\].\u00b7\u2022*^ ][+-]\Z"
@@ -110,7 +110,7 @@ _MENTIONS = {
         rf"(?<![a-z])(?:{'|'.join(list(_NAMES)[1:])}|octet|nonet|hextet|(?:du|quadru|quintu|sextu)plet"
         r"|(?:bi|di)?radical|(?:high|intermediate)[ -]spin"
         r"|open[ -]shell|(?:one|two|three|four|five) unpaired|dublett?|triplett|T1 (?:state|geometry|minimum))(?![a-z])"
-        r"|(?<!\w)[cq][+-]?[0-9][ _,;]?m[2-9](?!\w)|(?<![\w.])\^[2-7](?=(?-i:[A-Z]))|(?:anti)?ferromagnetic"
+        r"|(?<![^\W_])[cq][+-]?[0-9][ _,;]?m[2-9](?!\w)|(?<![\w.])\^[2-7](?=(?-i:[A-Z]))|(?:anti)?ferromagnetic"
         r"|(?<!\w)<?S\s?(?:\^|\*\*)?2>?\s?=\s?(?:0\.[5-9]|[1-9])"
         r"|(?<!\w)(?:i?nspin|ispin|2S|M)\s?[=:]\s?[2-9](?![\w.])|(?<!\w)(?:nupdown|nopen|(?:total_)?magmom)\s?[=:]\s?-?[1-9]"
         r"|\A[0-2][ ,]+[2-7][ ,;]+(?=[#!(A-Za-z]|[+-]?[0-9]*\.[0-9])|(?<![a-z])mult[2-9](?![\w.])"
@@ -186,7 +186,21 @@ def said_in(comment: str, source: str) -> dict[str, Any]:
         said["unit"] = unit
     patterns = [pair for table in (_NEARBY, _MENTIONS) for pair in table.items()]
     words = {name: found[0] for name, pattern in patterns if (found := pattern.search(title))} | _misspelt(title)
+    words |= _of_structure(title)
     return said | {"mentions": {name: word for name, word in words.items() if name not in said}}
+
+
+_CHARGED = re.compile(
+    r"\[[0-9]{0,3}[A-Z][^\s\[\]]{0,9}?([+-]{1,4})([0-9]?)(?::[0-9]+)?\]|(?<=/)[pq]([+-])([0-9])", re.I
+)
+"""Charged atoms of SMILES, [O-] or [Fe+2]; protons and charge of an InChI, /p-1 or /q+2."""
+
+
+def _of_structure(title: str) -> dict[str, str]:
+    """{'charge': word} for SMILES or an InChI of an ion: one whose charged atoms do not add up to zero."""
+    found = [m for m in _CHARGED.finditer(title) if m[1] or "InChI=" in title]
+    atoms = [(m[0], int(f"{(m[1] or m[3])[0]}{m[2] or m[4] or len(m[1])}")) for m in found]
+    return {"charge": atoms[0][0]} if sum(charge for _, charge in atoms) else {}
 
 
 _KNOWN_WORDS = {"charge": "charge", "multiplicity": "spin"} | dict.fromkeys(list(_NAMES)[1:], "spin")
