@@ -116,12 +116,15 @@ def test_remarks_behind_atoms_warn(remark, about):
     """They may be of the atom or of the molecule."""
     with pytest.warns(InputWarning, match=f"says '{remark}', but no {about} as a number"):
         assert molecule(f"He 0 0 0 # {remark}\nHe 0 0 3", "sto-3g").charge == 0
+    with pytest.warns(InputWarning, match=f"but no {about} as a number"):
+        molecule(f"2\n\nHe 0.0 0.0 0.0 ! {remark}\nHe 0.0 0.0 3.0 ! {remark}", "sto-3g")
+    assert not parse_geometry("2\n\nAu 0.0 0.0 0.0 0.1 Au CT\nAu 0.0 0.0 3.0 0.1 Au CT").unit
 
 
 @pytest.mark.parametrize(
     "text",
     ["2\n\nH 0 0 0 # bohr\nH 0 0 1.4", "H 0 0 0 # bohr\nH 0 0 1.4"]
-    + ["H 0 0 0; H 0 0 1.4; # (a.u.)", "H # bohr\nH 1 1.4"],
+    + ["H 0 0 0; H 0 0 1.4; # (a.u.)", "H # bohr\nH 1 1.4", "2\n\nH 0.0 0.0 0.0 /bohr\nH 0.0 0.0 1.4 /bohr"],
 )
 def test_units_behind_atoms_count(text):
     with pytest.raises(InputError, match="is marked as in bohr"):

@@ -80,6 +80,17 @@ def _named_columns(comment, rows) -> dict[str, list[list[str]]]:
     return columns
 
 
+def words_behind(comment: str, rows: list[list[str]]) -> list[str]:
+    """What stands behind the numbers of atoms from the first word on, such as 'bohr' or '! triplet', each once.
+
+    Nothing where the comment of extended xyz tells the columns; elements are no words.
+    """
+    if _PROPERTIES.search(comment):
+        return []
+    is_plain = lambda word: real(word) is not None or word.capitalize() in ATOMIC_NUMBERS
+    return list(dict.fromkeys(" ".join(itertools.dropwhile(is_plain, row[4:])).lstrip("/! ") for row in rows))
+
+
 def warn_of_columns(comment: str, rows: list[list[str]], source: str) -> None:
     """Warn of columns of extended xyz that tell of fixed atoms, and of masses of isotopes: neither is read."""
     from dftfd.libcint.mole import average_masses  # PySCF, which help and lists do not wait for

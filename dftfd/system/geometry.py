@@ -37,6 +37,7 @@ from dftfd.system.columns import (
     refuse_types,
     said_of_columns,
     warn_of_columns,
+    words_behind,
 )
 from dftfd.system.comment_line import ion_of_atoms, said_behind, said_by_name, said_in, unit_of
 from dftfd.system.molfile import atoms_of, is_molfile, records, titles
@@ -288,7 +289,7 @@ def _parse_xyz(lines, first, source):
     columns = {about: name for about, name in said_of_columns(comment, rows).items() if about not in said}
     ion = {} if "charge" in said else ion_of_atoms(comment, [name.symbol for name, _ in atoms])
     said["mentions"] = columns | ion | said["mentions"]
-    _add_remarks(said, (line.partition("#")[2] for line in body), source)
+    _add_remarks(said, [*words_behind(comment, rows), *(line.partition("#")[2] for line in body)], source)
     return replace(_collect(atoms), **said)
 
 
