@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import resource
 import subprocess
 import sys
@@ -112,8 +113,9 @@ def holds(line: dict, code_now: str, environment_now: dict) -> bool:
     return line["code"] == code_now or not any(may_see(file, path) for path in changed(line["code"], code_now))
 
 
-LOOKS_AROUND = ("glob", "iterdir", "listdir", "os.walk", "ls-files")
+LOOKS_AROUND = re.compile(r"(?<!tmp_path\.)\b(?:r?glob|iterdir|listdir|os\.walk)\((?!tmp_path)|ls-files")
 """What a module has that goes through folders, as the tests of the project's own files do: it may see every file."""
+NAMES_TESTS = re.compile(r"[\"']tests[\"']|\btests/|ls-files|\b(?:ROOT|HERE)\.r?glob\(")
 
 
 @functools.cache
@@ -127,12 +129,13 @@ def changed(before: str, now: str) -> frozenset[str]:
 def may_see(file: str, path: str) -> bool:
     """Whether the outcome of the tests of a file may depend on a file of the project: said too often, never too rarely.
 
-    Modules of tests are seen where they are imported, pages and data where words of theirs stand in these modules.
+    Modules of tests are seen where they are imported, or where a module that goes through folders names theirs; pages
+    and data where words of theirs stand in these modules.
     """
     if path == "tests/ledger.py":
         return False  # it counts
     modules, words = _imported(file)
-    if any(word in words for word in LOOKS_AROUND):
+    if LOOKS_AROUND.search(words) and (not path.startswith("tests/test_") or NAMES_TESTS.search(words)):
         return True
     runs_others = any(word in words for word in ("examples", "verification", "docs"))
     if path.endswith(".md") or path.startswith("docs/"):
