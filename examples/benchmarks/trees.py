@@ -1,18 +1,23 @@
-"""SCF and forces of two source trees in turns: what a change gains, and what forces cost beside their own SCF.
+"""SCF, forces, exchange-correlation matrices and kernels of two source trees in turns: what a change gains or costs.
 
     python examples/benchmarks/trees.py ../before                           caffeine, PBE, def2-SVP, density fitting
     python examples/benchmarks/trees.py ../before --xc b3lyp --pairs 5 --save
+    python examples/benchmarks/trees.py ../before --cold                    a new process with nothing compiled
 
 A tree is a folder with a `dftfd` package; each has a long-lived process of its own, with the Python that is given for
-it (`--python`, by default the one in its .venv where there is one). A round is an SCF from the guess on a geometry
-displaced by 1e-3 bohr and its forces, in one tree and then in the other; a first round, which compiles, is not counted.
-Forces of a tightly converged density must agree to 1e-7 hartree/bohr.
+it (`--python`, by default the one in its .venv where there is one). A round is, in one tree and then in the other, an
+SCF from the guess on a geometry displaced by 1e-3 bohr, its forces, five exchange-correlation matrices, and five
+calls of the functional's kernel at a million points (first derivatives); a first round, which compiles, is not
+counted. Forces of a tightly converged density must agree to 1e-7 hartree/bohr.
 """
 
 import argparse
 import json
+import os
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
 
 import measuring
@@ -25,9 +30,21 @@ import measuring, numpy as np
 from molecules import atoms
 from pyscf import gto
 import dftfd
+from dftfd.grids.molecular import molecular_grid
+from dftfd.interop import libxc
 from dftfd.model.forces import nuclear_forces
 from dftfd.runtime.progress import Progress
+from dftfd.xc.ao_store import AOStore
+from dftfd.xc.kernel import XCKernel
+from dftfd.xc.matrix import XCBuilder
+from dftfd.xc.pointwise import pointwise_kernel
 name, xc, basis = sys.argv[2:5]
+functional = dftfd.get_functional(xc)
+semilocal, random = functional.semilocal_part, np.random.default_rng(0)
+n = 10.0 ** random.uniform(-4, 1, 1_000_000)
+points = {"rho": n, "sigma": random.uniform(0, 4, n.size) * n ** (8 / 3)}
+points["tau"] = random.uniform(1, 4, n.size) * n ** (5 / 3)
+points = {k: points[k] for k in pointwise_kernel(semilocal, 1).ingredients}
 start = dftfd.molecule(gto.M(atom=atoms(name), basis=basis, verbose=0))
 def timed(call):
     wall, processor = time.perf_counter(), time.process_time()
@@ -42,10 +59,32 @@ for line in sys.stdin:
     molecule = start.at(start.coordinates + shift)
     result, scf = timed(lambda progress: dftfd.run_scf(molecule, xc=xc, progress=progress, **tight))
     forces, gradient = timed(lambda progress: nuclear_forces(result, progress=progress).values)
-    answer = {"scf": scf, "gradient": gradient, "energy": result.energy, "forces": forces.tolist()}
+    mole, grid = molecule.to_pyscf(), molecular_grid(start.charges, molecule.coordinates, 3)
+    C = np.asarray(result.mo_coeff).reshape(-1, *np.shape(result.mo_coeff)[-2:])
+    occupied = [c[:, k > 0] * np.sqrt(k[k > 0]) for c, k in zip(C, np.reshape(result.mo_occ, (len(C), -1)))]
+    kernel = XCKernel(functional, len(C))
+    order = max(kernel.order, int(kernel.needs_tau))
+    builder = XCBuilder(kernel, AOStore(mole, np.asarray(grid.coords), np.asarray(grid.weights), order))
+    P = np.stack([c @ c.T for c in occupied])
+    builder.build(P, occupied)
+    matrix = timed(lambda progress: [builder.build(P, occupied) for _ in range(5)])[1]
+    values = timed(lambda progress: [libxc.evaluate(semilocal, **points) for _ in range(5)])[1]
+    answer = {"scf": scf, "gradient": gradient, "xc matrix": matrix, "kernel": values}
+    answer |= {"energy": result.energy, "forces": forces.tolist()}
     print("ANSWER " + json.dumps(answer | {"machine": measuring.machine()}), flush=True)
 """
 TOLERANCE = 1e-7  # hartree/bohr
+KINDS = "scf", "gradient", "xc matrix", "kernel"
+COLD = """
+import dftfd
+water = dftfd.molecule("O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692", basis="def2-svp")
+print(repr(dftfd.run_scf(water, "pbe").energy))
+"""
+
+
+def python_of(folder: Path, python):
+    own = folder / ".venv/bin/python"
+    return python or (own if own.exists() else sys.executable)
 
 
 class Tree:
@@ -53,9 +92,7 @@ class Tree:
 
     def __init__(self, folder, python, case):
         folder, here = Path(folder).resolve(), Path(__file__).parent
-        own = folder / ".venv/bin/python"
-        program = python or (own if own.exists() else sys.executable)
-        command = [program, "-c", WORKER, here, *case]
+        command = [python_of(folder, python), "-c", WORKER, here, *case]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self._process = subprocess.Popen(list(map(str, command)), cwd=folder, **pipes)
 
@@ -91,19 +128,40 @@ def measure(before, python, molecule, xc, basis, pairs, check):
     row = {"molecule": molecule, "basis": basis, "xc": xc, "pairs": pairs}
     row |= {"largest_deviation": deviation} if check else {}
     for clock, k in (("wall", 0), ("processor", 1)):
-        old, new = ([{kind: r[tree][kind][k] for kind in ("scf", "gradient")} for r in rounds] for tree in (0, 1))
+        old, new = ([{kind: r[tree][kind][k] for kind in KINDS} for r in rounds] for tree in (0, 1))
         row[clock] = {
-            "before": {kind: middle([r[kind] for r in old]) for kind in ("scf", "gradient")},
-            "after": {kind: middle([r[kind] for r in new]) for kind in ("scf", "gradient")},
+            "before": {kind: middle([r[kind] for r in old]) for kind in KINDS},
+            "after": {kind: middle([r[kind] for r in new]) for kind in KINDS},
             **{
                 f"{kind}_before_over_after": middle([a[kind] / b[kind] for a, b in zip(old, new, strict=True)])
-                for kind in ("scf", "gradient")
+                for kind in KINDS
             },
             "gradient_over_scf_before": middle([r["gradient"] / r["scf"] for r in old]),
             "gradient_over_scf": middle([r["gradient"] / r["scf"] for r in new]),
         }
     stages = rounds[len(rounds) // 2][1]["gradient"][2]
     return row | {"stages_of_gradient": stages, "machine": rounds[-1][1]["machine"]}
+
+
+def cold(before, python, pairs):
+    """Seconds from the start of a process to the energy of water, with nothing compiled."""
+    trees = [Path(folder).resolve() for folder in (before, Path(__file__).parents[2])]
+    times, energies = [], set()
+    for _ in range(pairs):
+        pair = []
+        for folder in trees:
+            with tempfile.TemporaryDirectory() as cache:
+                start, environment = time.perf_counter(), os.environ | {"DFTFD_CACHE_DIR": cache}
+                command = [python_of(folder, python), "-c", COLD]
+                done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+                pair.append(time.perf_counter() - start)
+                energies.add(round(float(done.stdout), 8))
+        times.append(pair)
+    if len(energies) > 1:
+        raise SystemExit(f"not the same energy: {energies}")
+    old, new = zip(*times, strict=True)
+    ratios = middle([a / b for a, b in times])
+    return {"cold start": {"before": middle(old), "after": middle(new), "before_over_after": ratios}, "pairs": pairs}
 
 
 def main():
@@ -114,11 +172,15 @@ def main():
     parser.add_argument("--xc", nargs="+", default=["pbe"])
     parser.add_argument("--basis", default="def2-svp")
     parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--cold", action="store_true", help="water in a new process with nothing compiled")
     parser.add_argument("--no-check", dest="check", action="store_false", help="without comparing forces")
     parser.add_argument("--save", action="store_true", help="keep the results in data/benchmarks/trees.json")
     given = parser.parse_args()
     for xc in given.xc:
-        row = measure(given.before, given.python, given.molecule, xc, given.basis, given.pairs, given.check)
+        if given.cold:
+            row = cold(given.before, given.python, given.pairs) | {"machine": measuring.machine()}
+        else:
+            row = measure(given.before, given.python, given.molecule, xc, given.basis, given.pairs, given.check)
         print(json.dumps(row, indent=1), flush=True)
         if given.save:
             measuring.keep("trees", [row])
