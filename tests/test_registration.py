@@ -216,7 +216,7 @@ def test_numbers_of_combinations_are_looked_at():
 
 def test_other_parameters_of_the_librarys_formulas_are_looked_at(monkeypatch):
     """PBE exchange with kappa = 0 is 0/0 where the density is uniform; the library's own numbers are known to work."""
-    for zero in (0, jnp.asarray(0.0)):
+    for zero in (0.0, 0, np.float64(0), jnp.asarray(0.0)):
         with pytest.raises(FunctionalError, match="'gga_x_pbe' divides by zero with 'kappa' = 0"):
             registry.register(dftfd.get_functional("gga_x_pbe", kappa=zero), "t_wrong")
     assert registry.register(dftfd.get_functional("gga_x_pbe", mu=0.0), "t_slater").parameters["mu"] == 0.0

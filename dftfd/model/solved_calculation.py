@@ -91,7 +91,7 @@ def solution_at(result: Solved, coordinates: np.ndarray, thresholds: Convergence
 def solved_at(
     result: Solved, coordinates: np.ndarray, thresholds: Convergence, progress: Progress
 ) -> tuple[Solved, Ingredients]:
-    """`solution_at`, and what was computed for it, of which a response goes on."""
+    """`solution_at`, and the integrals and grids computed for it, with which a response continues."""
     options, molecule = result.settings.options, result.molecule.at(coordinates)
     calculation = replace(result.calculation, molecule=molecule)
     ingredients = calculation.build(progress)

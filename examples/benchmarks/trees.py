@@ -22,6 +22,7 @@ from pathlib import Path
 
 import measuring
 import numpy as np
+from cold_start import CODE, ENERGY_TOLERANCE
 
 WORKER = """
 import json, sys, time
@@ -34,6 +35,7 @@ from dftfd.grids.molecular import molecular_grid
 from dftfd.interop import libxc
 from dftfd.model.forces import nuclear_forces
 from dftfd.runtime.progress import Progress
+from dftfd.scf.orbitals import occupied_orbitals
 from dftfd.xc.ao_store import AOStore
 from dftfd.xc.kernel import XCKernel
 from dftfd.xc.matrix import XCBuilder
@@ -59,12 +61,11 @@ for line in sys.stdin:
     molecule = start.at(start.coordinates + shift)
     result, scf = timed(lambda progress: dftfd.run_scf(molecule, xc=xc, progress=progress, **tight))
     forces, gradient = timed(lambda progress: nuclear_forces(result, progress=progress).values)
-    mole, grid = molecule.to_pyscf(), molecular_grid(start.charges, molecule.coordinates, 3)
-    C = np.asarray(result.mo_coeff).reshape(-1, *np.shape(result.mo_coeff)[-2:])
-    occupied = [c[:, k > 0] * np.sqrt(k[k > 0]) for c, k in zip(C, np.reshape(result.mo_occ, (len(C), -1)))]
-    kernel = XCKernel(functional, len(C))
+    grid = molecular_grid(start.atomic_numbers, molecule.coordinates, 3)
+    occupied = occupied_orbitals(result.mo_coeff, result.mo_occ)
+    kernel = XCKernel(functional, len(occupied))
     order = max(kernel.order, int(kernel.needs_tau))
-    builder = XCBuilder(kernel, AOStore(mole, np.asarray(grid.coords), np.asarray(grid.weights), order))
+    builder = XCBuilder(kernel, AOStore(molecule, np.asarray(grid.points), np.asarray(grid.weights), order))
     P = np.stack([c @ c.T for c in occupied])
     builder.build(P, occupied)
     matrix = timed(lambda progress: [builder.build(P, occupied) for _ in range(5)])[1]
@@ -75,11 +76,6 @@ for line in sys.stdin:
 """
 TOLERANCE = 1e-7  # hartree/bohr
 KINDS = "scf", "gradient", "xc matrix", "kernel"
-COLD = """
-import dftfd
-water = dftfd.molecule("O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692", basis="def2-svp")
-print(repr(dftfd.run_scf(water, "pbe").energy))
-"""
 
 
 def python_of(folder: Path, python):
@@ -146,18 +142,18 @@ def measure(before, python, molecule, xc, basis, pairs, check):
 def cold(before, python, pairs):
     """Seconds from the start of a process to the energy of water, with nothing compiled."""
     trees = [Path(folder).resolve() for folder in (before, Path(__file__).parents[2])]
-    times, energies = [], set()
+    times, energies = [], []
     for _ in range(pairs):
         pair = []
         for folder in trees:
             with tempfile.TemporaryDirectory() as cache:
                 start, environment = time.perf_counter(), os.environ | {"DFTFD_CACHE_DIR": cache}
-                command = [python_of(folder, python), "-c", COLD]
+                command = [python_of(folder, python), "-c", CODE["dftfd"]]
                 done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
                 pair.append(time.perf_counter() - start)
-                energies.add(round(float(done.stdout), 8))
+                energies.append(float(done.stdout))
         times.append(pair)
-    if len(energies) > 1:
+    if np.ptp(energies) > ENERGY_TOLERANCE:
         raise SystemExit(f"not the same energy: {energies}")
     old, new = zip(*times, strict=True)
     ratios = middle([a / b for a, b in times])
@@ -176,7 +172,7 @@ def main():
     parser.add_argument("--no-check", dest="check", action="store_false", help="without comparing forces")
     parser.add_argument("--save", action="store_true", help="keep the results in data/benchmarks/trees.json")
     given = parser.parse_args()
-    for xc in given.xc:
+    for xc in [None] if given.cold else given.xc:
         if given.cold:
             row = cold(given.before, given.python, given.pairs) | {"machine": measuring.machine()}
         else:
