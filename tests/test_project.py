@@ -302,6 +302,27 @@ def _starts(path, name):
             yield from (f"os.{alias.name}" for alias in node.names if OF_OS.match(alias.name))
 
 
+def test_layout_page_lists_the_packages():
+    """docs/house.md says of each package which layer it is in, and what its docstring says."""
+    page = (ROOT / "docs" / "house.md").read_text()
+    for layer, packages in enumerate(FLOORS[:-1]):
+        for package in packages:
+            path = ROOT / "dftfd" / f"{package}.py"
+            text = (path if path.is_file() else ROOT / "dftfd" / package / "__init__.py").read_text()
+            first = ast.get_docstring(ast.parse(text)).partition("\n\n")[0].replace("\n", " ")
+            assert f"| {layer} | `{package}` | {first} |" in page
+
+
+def test_layout_page_names_modules_that_exist():
+    """The modules after its subjects are files of dftfd."""
+    page = (ROOT / "docs" / "house.md").read_text()
+    names = re.findall(rf"`((?:{'|'.join(FLOOR)})/\w+)`", page)
+    assert len(names) > 60
+    for name in names:
+        path = ROOT / "dftfd" / name
+        assert path.is_dir() or path.with_suffix(".py").is_file() or name == "autofd/operators/NAME", name
+
+
 def test_modules_are_short_and_documented():
     """A module says what it is for, and is one idea: at most 700 lines."""
     for path, name in ALL:

@@ -3,7 +3,6 @@
 python -m tests.verification.tables libxc_counts    prints one
 """
 
-import ast
 import csv
 import importlib
 import inspect
@@ -60,21 +59,6 @@ def _arguments(block):
 def report_conditions() -> str:
     """The conditions of report cards."""
     return "\n".join(rows(["Name", "Condition"], ([name, inspect.getdoc(test)] for name, test in CONDITIONS.items())))
-
-
-def layers() -> str:
-    """The packages of dftfd from the bottom up, with the first sentence of their docstrings."""
-    source = (ROOT / "tests" / "test_project.py").read_text()  # not imported: it needs pytest
-    named = (node for node in ast.parse(source).body if isinstance(node, ast.Assign))
-    floors = next(ast.literal_eval(node.value) for node in named if node.targets[0].id == "FLOORS")
-    body = []
-    for layer, packages in enumerate(floors[:-1]):
-        for package in sorted(packages):
-            path = ROOT / "dftfd" / f"{package}.py"
-            text = (path if path.is_file() else ROOT / "dftfd" / package / "__init__.py").read_text()
-            first = ast.get_docstring(ast.parse(text)).partition("\n\n")[0].replace("\n", " ")
-            body.append([layer, f"`{package}`", first])
-    return "\n".join(rows(["Layer", "Package", "Contents"], body))
 
 
 # ------------------------------------------------------------------------------------------------ comparison with libxc
