@@ -118,6 +118,10 @@ OTHER_PROGRAMS = {
 SEVERAL_MEANINGS = {
     "lsda": "Gaussian's is 'lda,vwn_rpa' (VWN III), Q-Chem's and ORCA's LSD 'lda,vwn' (VWN V)",
     "lsd": "Gaussian's LSDA is 'lda,vwn_rpa' (VWN III), ORCA's LSD 'lda,vwn' (VWN V)",
+    "rcamb3lyp": (
+        "CAM-B3LYP in restricted calculations of Gaussian, 'camb3lyp' here, and in libxc a functional of 2007, "
+        "'hyb_gga_xc_rcam_b3lyp' (doi:10.1063/1.2741248)"
+    ),
     "hcth": "write 'hcth407' (Gaussian's), 'hcth93', 'hcth120' or 'hcth147'",
     **dict.fromkeys(
         ("revdsdpbep86/2021", "revdsdpbep86d4/2021"),

@@ -53,6 +53,17 @@ def kind_of_name(name: str) -> str:
     return found[1] if found else ""
 
 
+MOST_FRACTION = 4.0
+"""No functional has a larger part of exact exchange or of another: 25 stands for 25 %."""
+
+
+def require_fraction(what: str, fraction: float) -> None:
+    """Raise FunctionalError for a number that can only be percent."""
+    if abs(fraction) > MOST_FRACTION:
+        percent = f"write {abs(fraction) / 100:g} for percent"
+        raise FunctionalError(f"{what}: a fraction expected, {fraction:g} found; {percent}.")
+
+
 COEFFICIENT = ""
 """Stands for a term's coefficient among the names of its parameters."""
 
@@ -347,6 +358,7 @@ class Functional:
         Semilocal exchange is scaled as a whole, so a functional without exact exchange becomes a hybrid. Raises
         FunctionalError if the two do not add up to one, as in hybrids that were fitted together with their formula.
         """
+        require_fraction(f"functional {self.name!r}, exact_exchange={fraction:g}", fraction)
         is_exchange = lambda t: t.kind == "x"
         (old,) = [c for w, c in self.exact_exchange if w == 0] or [0.0]
         exchange = [c for c, t in self.terms if is_exchange(t)]

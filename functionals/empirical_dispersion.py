@@ -34,6 +34,13 @@ _DAMPINGS = {
     "mbj": "bjm", "mzero": "zerom", "m0": "zerom", "0": "zero",
 }  # fmt: skip
 """How papers and programs write the damping of D3 after 'D3'."""
+DISPUTED = {
+    ("b97_2", "d3zero"): "simple-dftd3 has s8 = 1.6418, which is B97-1's, and QCEngine and Psi4 have 2.4661",
+    ("mn15", "d3bj"): (
+        "simple-dftd3 has a1 = 2.0971 and s8 = 0.7862, and QCEngine and Psi4 have a1 = 0.7862 and s8 = 2.0971"
+    ),
+}
+"""Pairs that the table leaves out: programs have different numbers, each of the same paper (doi:10.1039/c7cp04913g)."""
 
 
 @functools.cache
@@ -72,7 +79,7 @@ def _by_spelling() -> dict[str, tuple[str, str]]:
             found[_squashed(name + version)] = name, version
             if version.startswith("d3") and version != "d3":
                 found[_squashed(name + version + "atm")] = name, version + "atm"
-    return found | {"b97d": ("b97d", "d2"), "wb97xd": ("wb97x", "d2")}
+    return found | {"b97d": ("b97d", "d2"), "wb97xd": ("wb97x", "d2"), "cf22d": ("cf22d", "d3zero")}
 
 
 def _squashed(text):
@@ -90,6 +97,9 @@ def find_pair(text: str, require_known: Callable[[str], object]) -> dict | None:
     if name:
         row = pairs()[name][version.removesuffix("atm")]
         return {"corrections": version, **row}
+    for pair, why in DISPUTED.items():
+        if _squashed(text).removesuffix("atm") == _squashed("".join(pair)):
+            raise FunctionalError(f"{text!r} has different parameters in different programs: {why}.")
     base, suffix = split_dispersion(text)
     if suffix is None:
         return None

@@ -3,15 +3,19 @@
 An omega is a plain number, an array or traced by JAX; it is compared as parameters are, and never hashed.
 """
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
 import jax
 import numpy as np
 
-from dftfd.autofd.core.jax_adapter import is_tracer
-from dftfd.errors import FunctionalError, UnsupportedError
+from dftfd.autofd.core.jax_adapter import holds_tracers, is_tracer
+from dftfd.errors import FunctionalError, InputWarning, UnsupportedError
 from dftfd.functionals.parameters import are_equal, parameter_text
+
+_PER_ANGSTROM = (1.8, 1.95)
+"""An omega is larger by so much in angstrom^-1: 1.8897, and 0.2 for HSE06's 0.11 bohr^-1."""
 
 
 def is_range(omega) -> bool:
@@ -55,6 +59,13 @@ def with_range(name: str, terms, exact_exchange, omega) -> tuple:
         raise FunctionalError(
             f"functional {name!r}: omega={parameter_text(omega)} is given for the range of its exact exchange, "
             "erf(omega r)/r; a number omega > 0 [1/bohr] expected."
+        )
+    if any(not holds_tracers((omega, w)) and _PER_ANGSTROM[0] < omega / w < _PER_ANGSTROM[1] for w in ranges):
+        warnings.warn(
+            f"functional {name!r}: omega={parameter_text(omega)} is {parameter_text(ranges[0])} bohr^-1 in "
+            "angstrom^-1; omega is in bohr^-1.",
+            InputWarning,
+            stacklevel=4,
         )
     return tuple((omega if is_range(w) else w, fraction) for w, fraction in exact_exchange)
 

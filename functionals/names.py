@@ -21,7 +21,7 @@ from dataclasses import replace
 from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals import catalogue
 from dftfd.functionals.aliases import COMBINATIONS, from_other_programs, in_ascii
-from dftfd.functionals.base import Functional, exact_exchange, long_range_exchange
+from dftfd.functionals.base import Functional, exact_exchange, long_range_exchange, require_fraction
 from dftfd.functionals.empirical_dispersion import find_pair
 from dftfd.functionals.registry import is_of_library, list_functionals, lookup, parses_expressions, unknown_name
 from dftfd.runtime.written_numbers import real
@@ -167,6 +167,8 @@ def _sum(text, resolve, shown) -> Functional:
             )
         term = _exact(match["name"]) or resolve(_without_hyphens(match["name"].lower()))
         term = term.with_parameters(**_settings(match["settings"]))
+        if is_of_library(term):
+            require_fraction(f"{match.group().strip()!r} of functional {shown!r}", factor)
         if match["sign"] == "-" and "*" not in match.group() and match["name"].lower().replace("-", "_") in PARTS:
             raise FunctionalError(
                 f"{shown!r} subtracts nonlocal correlation; write '+ {match['name']}', or '- 1.0*{match['name']}' if "
@@ -225,6 +227,8 @@ def _exact(name) -> Functional | None:
     values = list(map(_finite, words))
     if kind == "rsh":
         alpha, beta, omega = values
+        for fraction in (alpha, beta):
+            require_fraction(repr(name), fraction)
         return (alpha + beta) * exact_exchange - beta * long_range_exchange(omega)
     long_range = long_range_exchange(values[0])
     return long_range if kind == "lrhf" else exact_exchange - long_range
@@ -359,7 +363,7 @@ def _without(unwanted, found, name):
 
 _EXCHANGE_ALONE = ("b88", "chachiyo")
 """Names of exchange in PySCF and in their papers, beside a correlation of the same name that is another's."""
-_PROMISE = re.compile(r"(?:_d\d?|_3c|vdw)$")
+_PROMISE = re.compile(r"(?:_d\d?|_3c|vdw|cf22d)$")
 """How names of libxc's end that promise a dispersion correction, which libxc does not have."""
 
 
@@ -384,7 +388,8 @@ def _combined(name):
         if found is not None and correlation is not None and all(term.kind == "x" for _, term in found.terms):
             found = found + correlation
     found = _required(name, found)
-    if not is_full and _PROMISE.search(found.name) and found.dispersion is None:
+    is_promise = not is_full and is_of_library(found) and any(map(_PROMISE.search, (plain, found.name)))
+    if is_promise and found.dispersion is None:
         raise UnsupportedError(
             f"{name!r} promises a dispersion correction that is not here; {_plain(found.name)!r} is libxc's part of it."
         )

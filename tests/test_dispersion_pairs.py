@@ -13,7 +13,8 @@ import dftfd
 from dftfd.errors import DftfdError, FunctionalError, InputWarning, MissingDependencyError
 from dftfd.functionals.aliases import COMBINATIONS, OTHER_PROGRAMS
 from dftfd.functionals.catalogue import all_names
-from dftfd.functionals.empirical_dispersion import numbers_of, pairs
+from dftfd.functionals.empirical_dispersion import find_pair, numbers_of, pairs
+from dftfd.functionals.registry import calling
 from dftfd.libcint import dispersion_correction
 from dftfd.libcint.mole import mole_of_nuclei
 from dftfd.model.input_warnings import warn_about_basis
@@ -69,6 +70,33 @@ def test_r2scan_3c_has_a_d4_model_of_its_own():
     assert corrections == "d4+gcp"
     assert correction(molecule, corrections, parameters)[0] == pytest.approx(sum(parts), abs=1e-14)
     assert parts[0] == pytest.approx(-0.008016697276824889, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["MN15-D3(BJ)", "mn15-d3bj", "MN15_D3BJ", "mn15-d3bjatm", "B97-2-D3(0)"])
+def test_parameters_that_programs_do_not_agree_about(name):
+    """simple-dftd3 1.7.0 and QCEngine 0.52 have other numbers of one paper (doi:10.1039/c7cp04913g)."""
+    with pytest.raises(FunctionalError, match="different parameters in different programs: simple-dftd3 has"):
+        dftfd.get_functional(name)
+
+
+def test_no_pair_has_a1_and_s8_exchanged():
+    """a1 scales a sum of radii: no paper has one above 1, where s8 is 0.8 to 4 in most."""
+    numbers = [row["numbers"] for rows in pairs().values() for row in rows.values()]
+    assert all(abs(found.get("a1", 0.0)) < 1 for found in numbers) and len(numbers) > 200
+
+
+def test_cf22d_has_the_d3_that_belongs_to_it():
+    """D3(0) with s6 = 1, s8 = 0, r_s6 = 1.53 (doi:10.1038/s43588-022-00371-5, table S1); the energy is that of
+    simple-dftd3 1.7.0 with these numbers, not by name."""
+    parts = {"hyb_mgga_x_cf22d": dftfd.get_functional("gga_x_pbe"), "mgga_c_cf22d": dftfd.get_functional("gga_c_pbe")}
+    with calling(parts):  # libxc 7 has them, which need not be here
+        assert dftfd.get_functional("CF22D").dispersion == ("d3zero", "cf22d")
+        assert dftfd.get_functional("cf22d,cf22d").dispersion is None
+        with pytest.raises(DftfdError, match="promises a dispersion correction"):
+            dftfd.get_functional("0.5*cf22d")
+    assert find_pair("cf22d", dftfd.get_functional)["numbers"] == {"rs6": 1.53, "s8": 0.0}
+    found = correction(structure("MB16-43/01"), "d3zero", "cf22d")[0]
+    assert found == pytest.approx(-0.0007504085590814026, abs=1e-12)
 
 
 def test_gcp_that_a_version_of_the_package_does_not_offer(monkeypatch):

@@ -1,6 +1,7 @@
 """Names and expressions of functionals: what they mean is what they mean in PySCF, and nothing else is accepted."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -261,9 +262,9 @@ def test_another_fraction_of_exact_exchange_changes_the_semilocal_one_too():
 @pytest.mark.parametrize("name", ["hyb_gga_xc_hse06", "hyb_gga_xc_cam_b3lyp", "libxc:hyb_gga_xc_wb97x"])
 def test_omega_changes_exact_exchange_and_formula(name):
     """One omega for both; where a functional has several, one value is refused."""
-    changed = get_functional(name, omega=0.21)
-    assert {w for w, _ in changed.exact_exchange if w} == {0.21}
-    assert {t.parameters["omega"] for _, t in changed.terms if "omega" in t.parameters} == {0.21}
+    changed = get_functional(name, omega=0.15)
+    assert {w for w, _ in changed.exact_exchange if w} == {0.15}
+    assert {t.parameters["omega"] for _, t in changed.terms if "omega" in t.parameters} == {0.15}
     with pytest.raises(FunctionalError, match="several omegas"):
         get_functional("libxc:hyb_gga_xc_hse03", omega=0.2)
 
@@ -350,6 +351,8 @@ def test_names_of_other_programs(theirs, ours):
     "text, message",
     [
         ("LSDA", "'lda,vwn_rpa'"),
+        ("RCAM-B3LYP", "restricted calculations of Gaussian, 'camb3lyp'"),
+        ("rCAMB3LYP-D3(BJ)", "'hyb_gga_xc_rcam_b3lyp'"),
         ("B3LYP/6-31G*", "functional 'b3lyp', basis '6-31g\\*'"),
         ("X_PBE", "'gga_x_pbe' or "),
         ("x_lyp", "write 'gga_xc_xlyp'"),
@@ -437,3 +440,68 @@ def test_parameters_by_the_name_of_their_part():
     assert changed.exact_exchange == get_functional("b3lyp").exact_exchange
     by_full_name = get_functional("b3lyp", **{"gga_c_lyp.a": 0.05})
     assert by_full_name.definition == changed.definition == get_functional(by_full_name.name).definition
+
+
+@pytest.mark.parametrize(
+    ("text", "fraction"),
+    [
+        ("25*HF + 75*PBE, PBE", "0.25"),
+        ("0.25*hf + 75*pbe, pbe", "0.75"),
+        ("b3lyp - 20*hf", "0.2"),
+        ("hf*40, lyp", "0.4"),
+        ("rsh(65; -46; 0.33)", "0.65"),
+        ("19*sr_hf(0.33), lyp", "0.19"),
+        ("53*hf + 27*pt2", "0.53"),
+    ],
+)
+def test_percent_for_fractions(text, fraction):
+    """25*hf was 25 times exact exchange."""
+    with pytest.raises(FunctionalError, match=f"a fraction expected, .*; write {fraction} for percent"):
+        get_functional(text)
+
+
+def test_percent_for_the_fraction_of_exact_exchange():
+    """Also in Python; a product of a Functional, and own names, have any factor."""
+    with pytest.raises(FunctionalError, match="exact_exchange=25: a fraction expected.*0.25 for percent"):
+        get_functional("pbe0", exact_exchange=25)
+    assert (25 * get_functional("hf")).exact_exchange == ((0.0, 25.0),)
+
+    @dftfd.functional("gga_x_test_percent")
+    def mine(n):
+        return -n
+
+    ((coefficient, _),) = get_functional("25*gga_x_test_percent").terms
+    assert coefficient == 25
+
+
+def test_own_names_promise_nothing():
+    """A name that ends like one of libxc's with a correction, wb97x_d, means what was registered under it."""
+
+    @dftfd.functional("test_names_d")
+    def mine(n):
+        return -n
+
+    assert get_functional("test_names_d").definition == mine.definition
+    assert len(get_functional("0.5*test_names_d + 0.5*pbe").terms) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "omega", "is_said"),
+    [
+        ("hse06", 0.2, True),
+        ("hse06", 0.207, True),
+        ("hse06", 0.106, False),
+        ("hse06", 0.15, False),
+        pytest.param("camb3lyp", 0.6236, True, marks=needs_jax_xc),
+        pytest.param("camb3lyp", 0.4, False, marks=needs_jax_xc),
+    ],
+)
+def test_omega_in_another_unit(name, omega, is_said):
+    """HSE06's 0.11 bohr^-1 are 0.2 angstrom^-1, as papers and inputs of VASP have it."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        one = get_functional(f"{name}(omega={omega})")
+        other = get_functional(name, omega=omega)
+    assert one.definition == other.definition and omega in dict(one.exact_exchange)
+    words = [str(w.message) for w in said]
+    assert len(words) == 2 * is_said and all("omega is in bohr^-1" in w for w in words)

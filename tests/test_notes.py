@@ -170,3 +170,29 @@ def test_orbital_energies_of_an_empty_spin_are_limits_or_none(xc, is_defined, tm
     else:
         assert lumo is None and slope(1e-9) > 2 * slope(1e-7) > 0
         assert any("empty beta spin are not defined" in note for note in everywhere(result, tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("basis", "words"),
+    [
+        ("6-31G*", "the d functions of 6-31g* are spherical here (5 in a shell)"),
+        ("6-31+g(d,p)", "as with cartesian=True"),
+        ("6-31G(2df,p)", "(6), beside spherical f functions."),
+        ({"O": "6-31g**", "H": "sto-3g"}, "of 6-31g** are"),
+        ("6-311G**", ""),
+        ("6-31G", ""),
+        ("cc-pVDZ", ""),
+    ],
+)
+def test_cartesian_functions_of_poples_sets(basis, words):
+    """Gaussian 16's manual: pure d functions but in 3-21G, 6-21G, 4-31G, 6-31G and those made of them; f are pure."""
+    water = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
+    remarks = dftfd.molecule(water, basis=basis).cartesian_remarks
+    assert len(remarks) == bool(words) and all(words in remark for remark in remarks)
+    assert not dftfd.molecule(water, basis=basis, cartesian=True).cartesian_remarks
+
+
+def test_cartesian_functions_are_a_note(tmp_path):
+    neon = dftfd.run_scf(dftfd.molecule("Ne 0 0 0;", basis="6-31g*"), "hf", **SMALL)
+    (note,) = everywhere(neon, tmp_path)
+    assert "Cartesian in Gaussian" in note

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dftfd.functionals.empirical_dispersion import DISPUTED
+
 OUT = Path(__file__).parents[2] / "functionals" / "dispersion_pairs.json"
 
 SAME = (
@@ -38,6 +40,7 @@ OTHER = {
     "b97d": ("gga_xc_b97_d", "b97d"),
     "revdsd_pbep86": ("revdsd_pbep86", "revdsdpbep86"),
     "mpwpw": ("mpw91,pw91", "mpwpw"),
+    "cf22d": ("cf22d,cf22d", "cf22d"),
 }
 """{name: (functional here, their name)}"""
 
@@ -64,10 +67,8 @@ COMPOSITE = {
 
 OWN_D4_MODEL = {"r2scan-3c": {"ga": 2.0, "gc": 1.0}}
 """Charge scaling (doi:10.1063/5.0040021, sec. II C; dftd4's app/driver.f90), which parameters.toml does not have."""
-DISPUTED = {("b97_2", "d3zero")}
-"""simple-dftd3 has B97-1's s8 = 1.6418, QCEngine and Psi4 have 2.4661, each of the same paper: left out."""
-MISPRINTS = {("opbe", "zero"): {"s8": 2.055}}
-"""Where parameters.toml is not what dftd3.f and simple-dftd3's param.f90 have: it has BPBE's s8 for OPBE."""
+MISPRINTS = {("opbe", "zero"): {"s8": 2.055}, ("cf22d", "zero"): {"s8": 0.0}}
+"""Where parameters.toml is not what dftd3.f and simple-dftd3's param.f90 have: BPBE's s8 for OPBE, none for CF22D."""
 
 
 NUMBERS = np.array([8, 1, 1, 8, 1, 1, 6, 1, 1, 1, 1])

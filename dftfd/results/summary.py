@@ -113,7 +113,8 @@ DOUBT = "DOUBT: "
 def notes_before(calculation: Calculation, n_orbitals: int) -> tuple[str, ...]:
     """What is known before the first cycle, from the number of orbitals that the basis set has room for."""
     molecule = calculation.molecule
-    notes, dependent = molecule.basis_remarks + molecule.diffuse_remarks, molecule.n_ao - n_orbitals
+    notes = molecule.basis_remarks + molecule.diffuse_remarks + molecule.cartesian_remarks
+    dependent = molecule.n_ao - n_orbitals
     if dependent:
         words = f"{dependent} of {molecule.n_ao} basis functions left out as linearly dependent: overlap eigenvalues at"
         notes += (f"{words} or below {calculation.linear_dependence:g} (linear_dependence)",)

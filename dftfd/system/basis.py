@@ -31,6 +31,9 @@ LEAST_EXPONENT, LARGEST_EXPONENT = 1e-8, 1e12
 _DIFFUSE = re.compile(r"[dtqs]?aug(?=c?c?p|ccx|ano)|\++|(?<=vp)d$|(?<=vpp)d$")
 """What keys of basis sets say of diffuse functions: augccpvdz, 631++g*, def2tzvpd."""
 
+_CARTESIAN = re.compile(r"(?:unc)?(?:321|421|431|521|621|631)\+{0,2}g")
+"""Keys of sets that were made with Cartesian d functions."""
+
 _CARDINAL, _ONE_LOWER = re.compile(r"(?<=v)[tq5](?=z)|(?<=anor)[123]"), str.maketrans("tq5321", "dtq210")
 """What keys say of the size: anopvtz, anor3."""
 
@@ -124,6 +127,23 @@ def diffuse_remarks(symbols, atom_basis) -> tuple[str, ...]:
     return tuple(
         f"{display_name(key)} has no diffuse functions for {', '.join(elements)}: it is {display_name(base)} there."
         for (key, base), elements in lacking.items()
+    )
+
+
+def cartesian_remarks(symbols, atom_basis) -> tuple[str, ...]:
+    """A line for each of Pople's sets whose d functions are Cartesian in Gaussian and in most publications.
+
+    They are those of 3-21G to 6-31G. The d functions of 6-311G and of other families are spherical everywhere.
+    """
+    momenta: dict[str, int] = {}
+    for key, symbol in zip(atom_basis, symbols, strict=True):
+        if isinstance(key, str) and _CARTESIAN.match(key):
+            momenta[key] = max([momenta.get(key, 0), *functions_by_momentum(load_basis(key, symbol))])
+    return tuple(
+        f"the d functions of {display_name(key)} are spherical here (5 in a shell) and Cartesian in Gaussian and most "
+        f"publications (6){', beside spherical f functions' if highest > 2 else ', as with cartesian=True'}."
+        for key, highest in momenta.items()
+        if highest > 1
     )
 
 

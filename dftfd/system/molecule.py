@@ -25,7 +25,15 @@ from dftfd.runtime.arguments import Kind, array, choice, public, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.written_numbers import real
-from dftfd.system.basis import basis_remarks, core_remarks, diffuse_remarks, require_core, resolve_basis, resolve_ecp
+from dftfd.system.basis import (
+    basis_remarks,
+    cartesian_remarks,
+    core_remarks,
+    diffuse_remarks,
+    require_core,
+    resolve_basis,
+    resolve_ecp,
+)
 from dftfd.system.columns import told_of_sums, warn_of_constraints
 from dftfd.system.comment_line import said_behind
 from dftfd.system.geometry import (
@@ -168,6 +176,11 @@ class Molecule(ShownAsText):
     def diffuse_remarks(self) -> tuple[str, ...]:
         """Which of its basis sets have no diffuse functions though their names promise them, a line each."""
         return diffuse_remarks(self.symbols, self.atom_basis)
+
+    @cached_property
+    def cartesian_remarks(self) -> tuple[str, ...]:
+        """Which of its basis sets have spherical d functions here and Cartesian ones elsewhere, a line each."""
+        return () if self.cartesian else cartesian_remarks(self.symbols, self.atom_basis)
 
     @property
     def shortest_distance(self) -> tuple[int, int, float] | None:
