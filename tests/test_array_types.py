@@ -84,7 +84,7 @@ def test_terms_take_and_give_what_their_types_say(lithium_hydride):
         change = called(getattr(kind, name), getattr(term, name), lengths, P, rows)
         found = called(ChangeOfOrbitals.__call__, change, lengths, dC)
         assert all(isinstance(x, float) or x.shape == y.shape for x, y in zip(found, dC, strict=True))
-        changes = called(kind.changes_from, term.changes_from, lengths, P, C_occ)(P, C_occ)
+        changes = called(kind.incremental_build, term.incremental_build, lengths, P, C_occ)(P, C_occ)
         assert wrong(changes, Mapping[str, PartOfFock], dict(lengths)) == []
 
 

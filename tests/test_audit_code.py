@@ -16,8 +16,8 @@ import pytest
 
 import dftfd
 from dftfd.errors import InputError, UnsupportedError
-from dftfd.interop.asked import Fixed, PySCFTarget, QCEngineTarget, Setting
-from dftfd.interop.asked_program import SHIPPED, filled, read_program, shipped
+from dftfd.interop.audit_targets import Fixed, PySCFTarget, QCEngineTarget, Setting
+from dftfd.interop.program_targets import SHIPPED, filled, read_program, shipped
 from dftfd.verify.code_audit import MOLECULES, OwnTarget, audit_code, setting_of
 from dftfd.verify.code_checks import CHECKS, CONSISTENT, INCONSISTENT, UNDECIDED, derivative, noise, symmetries
 
@@ -528,7 +528,7 @@ def test_placeholders(echo, monkeypatch):
     assert (hessian == hessian.T).all() and hessian.diagonal().tolist() == [1, 2, 3, 5, 7, 9] and hessian[4, 3] == 0
     seen = []
     fill = lambda text, places: seen.append(filled(text, places)) or seen[-1]
-    monkeypatch.setattr("dftfd.interop.asked_program.filled", fill)
+    monkeypatch.setattr("dftfd.interop.program_targets.filled", fill)
     echo.of("method", "pbe").compute("energy", s)
     assert any("method pbe" in text and "\nX-H 0.0" in text for text in seen)
     with pytest.raises(UnsupportedError, match="has no {basis} with a value"):

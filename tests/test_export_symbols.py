@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 import dftfd
 from dftfd.cli.commands import app
 from dftfd.errors import InputError, UnsupportedError
-from dftfd.translate.in_symbols import in_symbols
+from dftfd.translate.sympy_terms import to_sympy
 from dftfd.xc.pointwise import pointwise_kernel
 from tests.sample import sample
 
@@ -20,7 +20,7 @@ ALPHABET = {1: "n sigma l tau", 2: "n_a n_b sigma_aa sigma_ab sigma_bb l_a l_b t
 def test_expressions_have_the_energies_of_our_kernels(name, n_spin):
     """Sum of coefficient times term at a point, parameters at their values, to 1e-13."""
     functional, total = dftfd.get_functional(name), 0
-    for term in in_symbols(functional, n_spin):
+    for term in to_sympy(functional, n_spin):
         values = dict(zip(ALPHABET[n_spin].split(), POINT[n_spin], strict=True))
         for p in term.parameters:
             names = [f"{p.name}_{k}" for k in range(len(p.values))] if p.is_list else [p.name]
@@ -43,6 +43,6 @@ def test_the_command_prints_latex():
 def test_what_has_no_symbols_is_refused():
     """A model potential; three spins."""
     with pytest.raises(UnsupportedError):
-        in_symbols("lb94")
+        to_sympy("lb94")
     with pytest.raises(InputError):
-        in_symbols("pbe", 3)
+        to_sympy("pbe", 3)

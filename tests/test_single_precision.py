@@ -49,7 +49,7 @@ def test_change_of_exchange(water, size, keeps_transformed):
     before = orbitals(water.n_ao)
     C = (before + size * orbitals(water.n_ao, seed=2)) @ rotation(5)
     dP = C @ C.T - before @ before.T
-    K = single.changes_from(before)(C)
+    K = single.incremental_build(before)(C)
     expected = np.einsum("Qik,Qjl,kl->ij", B, B, dP, optimize=True)
     assert np.abs(K - expected).max() < 1e-6 * np.abs(expected).max()
 
@@ -78,7 +78,7 @@ def test_estimates_of_two_spins_and_ranges(water, omegas):
     turn = scipy.linalg.expm(1e-2 * (X - X.T))
     before, after = ([C_of[:, :k] for k in (5, 4)] for C_of in (C, C @ turn))
     P, P_new = (np.stack([C @ C.T for C in spins]) for spins in (before, after))
-    J, K = estimates.changes_from(P, before, omegas)(P_new, after)
+    J, K = estimates.incremental_build(P, before, omegas)(P_new, after)
     assert np.abs(J - (exact.coulomb(P_new) - exact.coulomb(P))).max() < 1e-6 * np.abs(J).max()
     assert len(K) == len(omegas)
     for K_omega, omega in zip(K, omegas, strict=True):
@@ -108,11 +108,11 @@ def test_a_change_of_the_density_carries_its_fit(water, exact_exchange):
     P, P_new = (C @ C.T)[None], (0.99 * C @ C.T)[None] + 1e-3 * np.eye(water.n_ao)
     exact.coulomb(P_new)
     expected = exact._last_fit(P_new[0])
-    exact.for_estimates().changes_from(P, [C])(P_new, [C])
+    exact.for_estimates().incremental_build(P, [C])(P_new, [C])
     assert exact._last_fit(P_new[0]) is expected
     exact.coulomb(P)
     before = exact._last_fit(P[0])
-    exact.for_estimates().changes_from(P, [C])(P_new, [C])
+    exact.for_estimates().incremental_build(P, [C])(P_new, [C])
     found = exact._last_fit(P_new[0])
     assert np.abs(found - expected).max() < 1e-6 * np.abs(expected - before).max()
 
@@ -143,8 +143,8 @@ def test_estimates_in_little_room(water, whole, way):
     little._whole = whole
     C, turn = orbitals(water.n_ao), 1e-3 * np.random.default_rng(3).normal(size=(water.n_ao, 5))
     P, P_new = ((X @ X.T)[None] for X in (C, C + turn))
-    found = little.for_estimates().changes_from(P, [C], [0.0])(P_new, [C + turn])
-    expected = exact.for_estimates().changes_from(P, [C], [0.0])(P_new, [C + turn])
+    found = little.for_estimates().incremental_build(P, [C], [0.0])(P_new, [C + turn])
+    expected = exact.for_estimates().incremental_build(P, [C], [0.0])(P_new, [C + turn])
     for one, other in zip((found[0], found[1][0]), (expected[0], expected[1][0]), strict=True):
         assert np.abs(one - other).max() < 1e-5 * np.abs(other).max()
 
@@ -192,6 +192,6 @@ def test_change_of_xc_matrix(water, xc, n_spin):
         turned = C + size * orbitals(water.n_ao, seed=4)
         P_new = np.stack([turned @ turned.T] * n_spin) * (3 - n_spin)
         expected = exact.build(P_new).matrix - exact.build(P).matrix
-        found = single.changes_from(P, [C * np.sqrt(3 - n_spin)] * n_spin)(P_new)
+        found = single.incremental_build(P, [C * np.sqrt(3 - n_spin)] * n_spin)(P_new)
         errors.append(np.abs(found - expected).max() / np.abs(expected).max())
     assert max(errors) < 1e-4

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from ase.calculators.emt import EMT
 
-from dftfd.interop.asked import ASETarget
-from dftfd.interop.asked_program import shipped
+from dftfd.interop.audit_targets import ASETarget
+from dftfd.interop.program_targets import shipped
 from dftfd.verify.code_audit import OwnTarget
 
 

@@ -2,7 +2,7 @@
 
 from pyscf import cc, dft, gto, mp, scf, solvent  # noqa: F401  solvent adds PCM to mean fields
 
-from dftfd.interop.asked import PySCFTarget
+from dftfd.interop.audit_targets import PySCFTarget
 
 
 def of(make, title, basis="6-31g", **options):

@@ -102,9 +102,9 @@ def show(
     if plot is not None:
         require_picture(plot)
     if latex:
-        from dftfd.translate.in_symbols import in_symbols
+        from dftfd.translate.sympy_terms import to_sympy
 
-        for term in in_symbols(functional_named(name)):
+        for term in to_sympy(functional_named(name)):
             print(term.latex)
         return
     with at_work(f"testing {name}"):

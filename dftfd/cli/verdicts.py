@@ -261,7 +261,7 @@ def audit_code(
     Forces, Hessians and dipoles are compared with finite differences, symmetry and equivalent inputs; exit code 1 if
     they disagree.
     """
-    from dftfd.interop.asked_program import ProgramTarget
+    from dftfd.interop.program_targets import ProgramTarget
     from dftfd.verify.code_audit import OwnTarget, as_target
     from dftfd.verify.code_audit import audit_code as audit
 

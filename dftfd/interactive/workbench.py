@@ -27,9 +27,9 @@ from dftfd.interop import libxc
 from dftfd.runtime.arguments import public
 from dftfd.runtime.notebook import Page
 from dftfd.runtime.version import VERSION
-from dftfd.translate.in_symbols import TermInSymbols, in_symbols
 from dftfd.translate.on_c import OnC, Piece, number_text, statements_of
 from dftfd.translate.programs import Parameter, SpinPrograms, changeable_parameters
+from dftfd.translate.sympy_terms import SympyTerm, to_sympy
 from dftfd.verify.conditions import Parts
 from dftfd.verify.passport import atom_tables
 from dftfd.verify.point_comparison import counterpart
@@ -451,13 +451,13 @@ def _written_out(functional, coefficient, term) -> str:
     try:
         if Part("xc", alone).program(0).length > LONGEST_FORMULA:
             return ""
-        (shown,) = in_symbols(alone)
+        (shown,) = to_sympy(alone)
         return f'<div class="formula" tabindex="0">{_mathml(shown)}</div>'
     except (MissingDependencyError, UnsupportedError):
         return ""
 
 
-def _mathml(shown: TermInSymbols) -> str:
+def _mathml(shown: SympyTerm) -> str:
     from sympy.printing.mathml import mathml
 
     return f'<math display="block">{mathml(shown.expression, printer="presentation")}</math>'

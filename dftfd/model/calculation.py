@@ -314,8 +314,8 @@ class Ingredients:
         """The SCF problem with a rule for the occupations."""
         shared = self.calculation.method == "ROKS"
         response = None if self.energy.lacks_response else self.energy.orbital_response
-        changes_from = self.energy.changes_from
-        return Problem(self.energy.evaluate, self.matrices.S, self.X, occupy, shared, response, changes_from)
+        incremental_build = self.energy.incremental_build
+        return Problem(self.energy.evaluate, self.matrices.S, self.X, occupy, shared, response, incremental_build)
 
     def grid_overlap(self) -> np.ndarray:
         """Integrals of products of orbitals by the quadrature that counts the electrons, (ao, ao)."""

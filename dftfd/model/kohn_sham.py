@@ -60,11 +60,11 @@ class KohnSham:
         F = sum(matrices.values(), start=np.zeros(np.shape(P)))
         return FockEvaluation(F, dict.fromkeys(COMPONENTS, 0.0) | energies, n_electrons, matrices)
 
-    def changes_from(
+    def incremental_build(
         self, P: DensityMatrix, C_occ: OccupiedOrbitals | None = None
     ) -> Callable[..., Mapping[str, PartOfFock]]:
-        """(P', C_occ') -> what P' changes of `FockEvaluation.matrices`, by `Term.changes_from`."""
-        changes = [term.changes_from(P, C_occ) for term in self.terms]
+        """(P', C_occ') -> what P' changes of `FockEvaluation.matrices`, by `Term.incremental_build`."""
+        changes = [term.incremental_build(P, C_occ) for term in self.terms]
         return lambda P, C_occ=None: _added(change(P, C_occ) for change in changes)
 
     def orbital_response(self, P: DensityMatrix, C: OrbitalRows, triplet: bool = False) -> ChangeOfOrbitals:

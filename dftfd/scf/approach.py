@@ -184,8 +184,8 @@ class _Corrected:
 
 def _changes(problem, state):
     """(P, C_occ) -> how much the matrices of `problem` differ from those at a state's density."""
-    if problem.changes_from is not None:
-        return problem.changes_from(state.P, state.C_occ)
+    if problem.incremental_build is not None:
+        return problem.incremental_build(state.P, state.C_occ)
     before = problem.fock(state.P, state.C_occ).matrices
     return lambda P, C_occ: {name: V - before[name] for name, V in problem.fock(P, C_occ).matrices.items()}
 

@@ -47,8 +47,8 @@ class Evaluation(Protocol):
 # fock(P, C_occ): C_occ is None for the starting density, which has no orbitals.
 FockBuilder = Callable[[DensityMatrix, OccupiedOrbitals | None], Evaluation]
 
-# changes_from(P, C_occ): a callback with the arguments of `fock` and the result V(P') - V(P) for each V that changes of
-# the evaluation's `matrices`, with an error that is a small part of that difference.
+# incremental_build(P, C_occ): a callback with the arguments of `fock`. It returns V(P') - V(P) for each V of the
+# evaluation's `matrices` that changes, with an error that is a small part of that difference.
 Changes = Callable[[DensityMatrix, OccupiedOrbitals | None], Mapping[str, PartOfFock]]
 ChangeBuilder = Callable[[DensityMatrix, OccupiedOrbitals | None], Changes]
 
@@ -113,7 +113,7 @@ class Problem:
 
     shared_orbitals: True for a restricted open shell, whose two spins have the same orbitals.
     response: the derivative of the Fock matrix, for second-order methods; None where there is none.
-    changes_from: a cheaper way to differences of Fock matrices; None where `fock` is asked for both.
+    incremental_build: differences of Fock matrices at less cost; if None, `fock` is called for both densities.
     """
 
     fock: FockBuilder
@@ -122,7 +122,7 @@ class Problem:
     occupy: Occupier
     shared_orbitals: bool = False
     response: ResponseBuilder | None = None
-    changes_from: ChangeBuilder | None = None
+    incremental_build: ChangeBuilder | None = None
 
     def start(self, P: DensityMatrix) -> EvaluatedDensity:
         """A starting density, which has no orbitals."""

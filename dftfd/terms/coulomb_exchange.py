@@ -60,8 +60,8 @@ class CoulombExchangeEnergy(Term):
         energies["exact_exchange"] = -0.5 * sum(float(np.sum(P * K)) for K in scaled)
         return Contribution(energies, {"coulomb": J[None], "exact_exchange": -sum(scaled)})
 
-    def changes_from(self, P, C_occ=None):
-        change = self.builder.changes_from(P, C_occ, [omega for omega, _ in self.exact_exchange])
+    def incremental_build(self, P, C_occ=None):
+        change = self.builder.incremental_build(P, C_occ, [omega for omega, _ in self.exact_exchange])
 
         def changes(P, C_occ=None):
             J, K = change(P, C_occ)

@@ -173,7 +173,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         few, _ = self._few_functions
         return PairTensor(self.molecule, few, for_exchange=True, digits=ROUGHLY)
 
-    def changes_from(self, P, C_occ=None, omegas=()):
+    def incremental_build(self, P, C_occ=None, omegas=()):
         before, coulomb_change = [self.exchange(P, C_occ, omega) for omega in omegas], self._coulomb_change(P)
 
         def change(P_new, C_new=None):
@@ -435,10 +435,10 @@ class _Estimates(_FewForExchange):
     def _exchange_of_orbitals(self, C, omega):
         return self._of(omega).exchange(C) if C.shape[1] else np.zeros((len(C),) * 2)
 
-    def changes_from(self, P, C_occ=None, omegas=()):
+    def incremental_build(self, P, C_occ=None, omegas=()):
         if C_occ is None:
-            return super().changes_from(P, C_occ, omegas)
-        changes = [[self._of(omega).changes_from(before) for before in C_occ] for omega in omegas]
+            return super().incremental_build(P, C_occ, omegas)
+        changes = [[self._of(omega).incremental_build(before) for before in C_occ] for omega in omegas]
         coulomb_change = self._coulomb_change(P)
 
         def change(P_new, C_new):

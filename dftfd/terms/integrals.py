@@ -100,7 +100,7 @@ class CoulombExchange(ABC):
         """(J, K) of full-range J and K at `omega`; cheaper than two calls where integrals are recomputed."""
         return self.coulomb(P), self.exchange(P, C_occ, omega)
 
-    def changes_from(self, P, C_occ=None, omegas=()):
+    def incremental_build(self, P, C_occ=None, omegas=()):
         """(P', C_occ') -> (J of P' less that of P, the same of K (spin, ao, ao) for each of the operators `omegas`)."""
 
         def change(P_new, C_new=None):

@@ -84,7 +84,7 @@ class LocalExchangeBuilder(XCBuilder):
         self._rows = _Rows(kernel, molecule)
         self._at_hand: dict[int, tuple] = {}
 
-    def changes_from(self, P, C_occ=None):
+    def incremental_build(self, P, C_occ=None):
         before = self.build(P, C_occ).matrix
         return lambda changed: self.build(changed).matrix - before
 

@@ -157,7 +157,7 @@ class OneElectronEnergy(Term):
         H = self.matrices.H_core
         return Contribution({"one_electron": float(np.sum(P * H))}, {"one_electron": H[None]})
 
-    def changes_from(self, P, C_occ=None):
+    def incremental_build(self, P, C_occ=None):
         return lambda P, C_occ=None: {}
 
     def gradient(self, P, C_occ, grid_response, progress):

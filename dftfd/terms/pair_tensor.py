@@ -362,7 +362,7 @@ class SingleTensor:
         """K (ao, ao) of the density C C^T of orbitals C (ao, occupied)."""
         return sum(self._share_out(partial(self._exchange, np.ascontiguousarray(C.T, dtype=np.float32))))
 
-    def changes_from(self, before) -> Callable:
+    def incremental_build(self, before) -> Callable:
         """C -> K (ao, ao) of C less K of `before`, both (ao, occupied)."""
         C_0, X = before.T.astype(np.float32), None
         if self._keeps_transformed:

@@ -60,10 +60,10 @@ class SemilocalEnergy(FunctionalEnergy):
             return XCBuilder(self.kernel, store, self._progress.part)
         return DeviceXCBuilder(self.kernel, store, self._devices)
 
-    def changes_from(self, P, C_occ=None):
+    def incremental_build(self, P, C_occ=None):
         if self._devices is not None:
-            return super().changes_from(P, C_occ)
-        change, (name,) = self.builder.changes_from(P, C_occ), self.components
+            return super().incremental_build(P, C_occ)
+        change, (name,) = self.builder.incremental_build(P, C_occ), self.components
         return lambda P, C_occ=None: {name: change(P)}
 
     def rehearsal(self) -> "SemilocalEnergy":

@@ -91,10 +91,10 @@ class Term(ABC):
     def evaluate(self, P: DensityMatrix, C_occ: OccupiedOrbitals | None = None) -> Contribution:
         """Energies and matrix at P."""
 
-    def changes_from(
+    def incremental_build(
         self, P: DensityMatrix, C_occ: OccupiedOrbitals | None = None
     ) -> Callable[..., Mapping[str, PartOfFock]]:
-        """(P', C_occ') -> how much the matrices at P' differ from those at P, which may be less exact than `evaluate`.
+        """Incremental Fock build: (P', C_occ') -> matrices at P' minus those at P, less exact than by `evaluate`.
 
         Their error is a small part of the difference itself, so it vanishes where P' comes close to P.
         """

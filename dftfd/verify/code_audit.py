@@ -27,8 +27,8 @@ from dftfd.errors import (
     closest_names,
     shown,
 )
-from dftfd.interop.asked import QUANTITIES, ASETarget, PySCFTarget, QCEngineTarget, Setting, Target
-from dftfd.interop.asked_program import SHIPPED, read_program, shipped
+from dftfd.interop.audit_targets import QUANTITIES, ASETarget, PySCFTarget, QCEngineTarget, Setting, Target
+from dftfd.interop.program_targets import SHIPPED, read_program, shipped
 from dftfd.model.options import OPTIONS
 from dftfd.results.html_report import STYLE, table
 from dftfd.results.result import SCFResult
@@ -276,10 +276,10 @@ def audit_code(
     """Check whether the results of a program are consistent with each other: a `CodeAudit`, with `.passed`.
 
     target: an ASE calculator, its class or a factory; a function Mole -> PySCF mean field; an object with `name`,
-        `offers`, `conditions` and `compute` (`dftfd.interop.asked.Target`); or text: 'dftfd', 'psi4', 'nwchem',
+        `offers`, `conditions` and `compute` (`dftfd.interop.audit_targets.Target`); or text: 'dftfd', 'psi4', 'nwchem',
         'FILE.toml' for another executable, 'qcengine:PROGRAM:METHOD:BASIS', 'FILE.py:NAME' or 'module:NAME'.
     molecules: names ('water', 'NH2'), coordinates as text [angstrom], xyz files ('own.xyz:-1', 'own.xyz:0,3'), or
-        `dftfd.interop.asked.Setting` objects. Default: water and NH2. An odd electron is unpaired.
+        `dftfd.interop.audit_targets.Setting` objects. Default: water and NH2. An odd electron is unpaired.
     checks: names of checks; by default all that the target offers.
     progress: called with a line of text before each check.
 

@@ -18,7 +18,7 @@ from scipy.spatial.transform import Rotation
 
 from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import DftfdError, NumericalError, UnsupportedError
-from dftfd.interop.asked import Setting, Target, shape_of
+from dftfd.interop.audit_targets import Setting, Target, shape_of
 from dftfd.libcint.mole import common_masses
 from dftfd.results.vibrations import KM_PER_MOL
 from dftfd.verify.audit import CodeRaisedError

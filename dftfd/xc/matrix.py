@@ -307,7 +307,7 @@ class XCBuilder(MatrixBuilder):
         log.debug("xc build: %d blocks, %.3f s", len(self.store.blocks), time.perf_counter() - start)
         return XCContribution(energy, M + M.transpose(0, 2, 1), sum(part.n_electrons for part in parts))
 
-    def changes_from(
+    def incremental_build(
         self, P: DensityMatrix, C_occ: OccupiedOrbitals | None = None
     ) -> Callable[[DensityMatrix], FockMatrix]:
         """P' -> matrix at P' less matrix at P, formed from P' - P: rounding errors are those of that."""

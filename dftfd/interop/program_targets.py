@@ -24,7 +24,7 @@ from dftfd.errors import (
     closest_names,
     shown,
 )
-from dftfd.interop.asked import QUANTITIES, Fixed, Setting, Target, multiplicity, shape_of
+from dftfd.interop.audit_targets import QUANTITIES, Fixed, Setting, Target, multiplicity, shape_of
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.runtime.child_processes import run_program
 from dftfd.runtime.files import read_bytes

@@ -25,7 +25,7 @@ NAMES = {"rho": "n", "sigma": "sigma", "lapl": "l", "tau": "tau"}
 
 
 @dataclass(frozen=True)
-class TermInSymbols:
+class SympyTerm:
     """One term: name, coefficient, energy per volume [hartree bohr^-3] as a SymPy expression, parameters' values."""
 
     name: str
@@ -46,7 +46,7 @@ class TermInSymbols:
 
 
 @public
-def in_symbols(functional: Any, n_spin: Annotated[int, whole(1, 2)] = 1) -> list[TermInSymbols]:
+def to_sympy(functional: Any, n_spin: Annotated[int, whole(1, 2)] = 1) -> list[SympyTerm]:
     """The semilocal terms as expressions of n, sigma, l (Laplacian) and tau, of one or of two spins.
 
     functional: name, expression or Functional. MissingDependencyError without SymPy; UnsupportedError for operations
@@ -58,14 +58,14 @@ def in_symbols(functional: Any, n_spin: Annotated[int, whole(1, 2)] = 1) -> list
     return [_term(functional, c, t, n_spin) for c, t in functional.semilocal_part.terms]
 
 
-def _term(functional, coefficient, term, n_spin) -> TermInSymbols:
+def _term(functional, coefficient, term, n_spin) -> SympyTerm:
     alone = Functional(term.name, ((1.0, term),))
     parameters = changeable_parameters(alone)
     count = sum(len(p.values) for p in parameters)
     form = scalar_form(alone, n_spin, count, lambda numbers: with_numbers(alone, parameters, numbers))
     variables = [_variable(k, n_spin) for k in range(len(VARIABLES[n_spin]))]
     (expression,) = evaluate(form, _Dense(), [*variables, *(x for p in parameters for x in _symbols(p))])
-    return TermInSymbols(term.name, float(coefficient), expression, parameters)
+    return SympyTerm(term.name, float(coefficient), expression, parameters)
 
 
 def _variable(k: int, n_spin: int):

@@ -1,4 +1,4 @@
-"""What a program is asked by `dftfd audit-code`, and what it may answer: the protocol of its targets.
+"""Targets of `dftfd audit-code`: the quantities that a program may compute, and the protocol of its adapter.
 
 Targets here are ASE's calculators, the programs that QCEngine runs (D. G. A. Smith et al., J. Chem. Phys. 155, 204801
 (2021), doi:10.1063/5.0059356), and the methods of PySCF.
