@@ -1,5 +1,6 @@
 """Molecule: one meaning for every form of input, PySCF's numbers for every property, a clear refusal for bad input."""
 
+import json
 import sys
 import warnings
 import weakref
@@ -15,6 +16,8 @@ from pyscf.df import addons
 from pyscf.scf import hf, uhf
 
 import dftfd
+from dftfd import benchmarks
+from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import DftfdError, FileError, InputError, InputWarning, UnsupportedError
 from dftfd.libcint.basis_sets import (
     exchange_names,
@@ -95,7 +98,7 @@ def test_charged_open_shell_and_cartesian():
 def test_formula_follows_hill():
     """Carbon, hydrogen, then the alphabet; case of the input does not matter."""
     assert molecule("cl 0 0 0; h 0 0 1.27", basis="sto-3g").formula == "ClH"
-    ethanol = [("O", (0, 0, 3 * k)) for k in range(1)] + [("C", (0, 5, 3 * k)) for k in range(2)]
+    ethanol = [("O", (0, 0, 4 * k)) for k in range(1)] + [("C", (0, 5, 4 * k)) for k in range(2)]
     ethanol += [("H", (9, 0, 3 * k)) for k in range(6)]
     assert molecule(ethanol, basis="sto-3g").formula == "C2H6O"
 
@@ -232,7 +235,7 @@ def test_valence_only_sets_never_run_without_their_potential():
     "options",
     [
         {"atom": "I 0 0 0; H1 0 0 1.6; X-O 0 0 4", "basis": {"default": "def2-svp", "H1": "6-31g"}, "ecp": "def2-svp"},
-        {"atom": "O 0 0 0; O 0 0 1.2", "basis": "cc-pvtz", "spin": 2, "cart": True, "unit": "B"},
+        {"atom": "O 0 0 0; O 0 0 2.3", "basis": "cc-pvtz", "spin": 2, "cart": True, "unit": "B"},
         {"atom": "C 0 0 0; O 0 0 1.1", "basis": {"C": "sto-3g", "O": gto.basis.load("6-31g", "O")}, "charge": 2},
         {"atom": "Ne 0 0 0", "basis": {"Ne": gto.uncontract(gto.basis.load("cc-pvdz", "Ne"))}},
         {"atom": "ghost-H@2 0 0 0; He 0 0 2", "basis": "cc-pvdz"},
@@ -531,6 +534,56 @@ def test_confused_units_are_pointed_out(text, unit, other):
     assert caught[0].filename == __file__
 
 
+DIATOMICS = """H H .7414; He H .7743; Li H 1.5957; Be H 1.3426; B H 1.2324; C H 1.1199; O H .9697; F H .9168
+Na H 1.8874; Al H 1.6478; Si H 1.5201; Cl H 1.2746; Ge H 1.5880; Sn H 1.7815; Hg H 1.7662; Tl H 1.8702; Li Li 2.6729
+C C 1.2425
+N N 1.0977; O O 1.2075; F F 1.4119; Na Na 3.0789; P P 1.8934; S S 1.8892; Cl Cl 1.9879; Cu Cu 2.2197; I I 2.6663
+Be O 1.3309; B O 1.2045; C O 1.1283; N O 1.1508; Mg O 1.749; Al O 1.6179; Si O 1.5097; Ca O 1.8221; Sc O 1.6656
+Ti O 1.6202; V O 1.5893; Cr O 1.615; Mn O 1.6477; Fe O 1.6164; Zn O 1.7047; Zr O 1.7116; Ba O 1.9397; La O 1.8259
+C N 1.1718; Ti N 1.582; O F 1.3541; Li F 1.5639; Be F 1.361; Mg F 1.75; Cs F 2.3453; Na Cl 2.3608; Mg Cl 2.1991
+Na K 3.589; K K 3.9051; Mg S 2.1425""".replace("\n", ";")
+"""Distances [angstrom]: K. P. Huber, G. Herzberg, Constants of Diatomic Molecules (1979)."""
+
+
+@pytest.mark.parametrize(("unit", "other"), [("bohr", "angstrom"), ("angstrom", "bohr")])
+def test_diatomics_in_the_other_unit_warn(unit, other):
+    """Nitrogen, oxides of Be, Mg, Sc, Ti, V and hydrides of B, Si, Sn did not."""
+    for a, b, r in map(str.split, DIATOMICS.split(";")):
+        given = float(r) / (1.0 if unit == "bohr" else BOHR_IN_ANGSTROM)
+        spin = sum(ATOMIC_NUMBERS[name] for name in (a, b)) % 2
+        charge = 1 if (a, b) == ("He", "H") else 0
+        atoms = [(a, (0, 0, 0)), (b, (0, 0, given))]
+        with pytest.warns(InputWarning, match=f"were read in {unit}: should the unit be {other}"):
+            molecule(atoms, "def2-svp", charge, (spin + charge) % 2, unit=unit)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            molecule(atoms, "def2-svp", charge, (spin + charge) % 2, unit=other)
+
+
+@pytest.mark.parametrize("name", ["w4-17", "g21ea", "g21ip", "s22", "a24", "bh46", "dbh22", "quick"])
+def test_molecules_of_sets_are_in_angstrom(name):
+    """None of 606 geometries of the sets that are shipped looks like one in bohr."""
+    entries = json.loads((Path(benchmarks.__file__).parent / "shipped" / f"{name}.json").read_text())["molecules"]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*should the unit be")
+        for entry in entries.values():
+            molecule(entry["atoms"], "def2-svp", entry["charge"], entry["spin"])
+
+
+def test_objects_in_the_other_unit_warn():
+    """A Mole says its unit, which may be the wrong one, too; ASE has angstrom."""
+    for atom, unit in (("N 0 0 0; N 0 0 1.0977", "Bohr"), ("N 0 0 0; N 0 0 2.0743", "Angstrom"), (WATER, "au")):
+        with pytest.warns(InputWarning, match="should the unit be"):
+            molecule(gto.M(atom=atom, unit=unit, basis="sto-3g", verbose=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        molecule(gto.M(atom="N 0 0 0; N 0 0 2.0743", unit="B", basis="sto-3g", verbose=0))
+        molecule(gto.M(atom=WATER, basis="sto-3g", verbose=0))
+    ase = pytest.importorskip("ase")
+    with pytest.warns(InputWarning, match="should the unit be bohr"):
+        molecule(ase.Atoms("CO", [(0, 0, 0), (0, 0, 2.1322)]), "sto-3g")
+
+
 SENSIBLE = {
     "water": WATER,
     "hydrogen": "H 0 0 0; H 0 0 0.7414",
@@ -548,6 +601,12 @@ SENSIBLE = {
     "hydrogen leaving fluorine": "H 0 0 -1.615; F 0 0 0; F 0 0 1.48; H 0 0 3.095",
     "ghost near a bond": "H 0 0 0; H 0 0 0.7414; ghost-H 0 0 0.37",
     "one atom": "He 0 0 0;",
+    "manganese dimer": "Mn 0 0 0; Mn 0 0 3.4",
+    "magnesium dimer": "Mg 0 0 0; Mg 0 0 3.89",
+    "triplet lithium": "Li 0 0 0; Li 0 0 4.17",
+    "argon on magnesium": "Mg 0 0 0; Ar 0 0 4.5",
+    "water dimer, compressed": "O 0 0 0; H 0 0 .96; H 0 .93 -.24; O 0 0 2.6; H .76 0 3.2; H -.76 0 3.2",
+    "hydrogen between two fluorines": "F 0 0 0; H 0 0 1.14; F 0 0 2.28; Li 0 0 4.2",
 }
 
 

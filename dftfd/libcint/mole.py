@@ -175,6 +175,11 @@ def changed_since_built(mole) -> bool:
     return not all(same(ours[what], theirs[what]) for what in _BUILT_OF)
 
 
+def unit_of(mole: gto.Mole) -> str | None:
+    """'bohr' or 'angstrom', in which a Mole takes its atoms; None where its unit is a number of bohr."""
+    return ("bohr" if gto.mole.is_au(mole.unit) else "angstrom") if isinstance(mole.unit, str) else None
+
+
 def _refuse_unsupported(mole):
     if not isinstance(mole, gto.Mole):
         raise UnsupportedError(f"{type(mole).__name__} is not a molecule; periodic cells are not supported.")

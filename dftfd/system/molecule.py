@@ -287,8 +287,8 @@ def molecule(
         warnings.warn(remark, InputWarning, stacklevel=3)
     if is_mole:
         _check_mole(result, source)
-    elif not allow_close:
-        warn_about_units(result, unit)
+    if not allow_close and (read := bridge.unit_of(source) if is_mole else unit):
+        warn_about_units(result, read)
     return result
 
 
@@ -413,9 +413,16 @@ _OF_DIMERS = {"CR": 0.58}
 """The same between two atoms of the element, where that is shorter (Cr2)."""
 
 _OTHER_UNIT = {"angstrom": "bohr", "bohr": "angstrom"}
+_OF_UNITS = {"angstrom": "long", "bohr": "short"}
+"""What bonds are where the other unit was meant."""
 _NOBLE = (2, 10, 18, 36, 54, 86)
 _CLOSED_S = (4, 12, 25, 30, 48, 80)
 """Be, Mg, Mn, Zn, Cd, Hg, whose dimers are held by dispersion."""
+_ALKALI, _HALOGENS = (3, 11, 19, 37, 55), (9, 17, 35, 53)
+_MONOVALENT = (1, *_ALKALI, *_HALOGENS, *_NOBLE)
+"""Atoms of at most one bond, HeH+'s included."""
+_FORMING_SHORT_BONDS = (20, 38, 56, 88, *_OPEN_SHELLS)
+"""Metals whose oxides and nitrides have bonds below 0.75 covalent distances."""
 _NOT_READ = {"picometres": 100.0, "nanometres": 0.1}
 """Units that are not read, by how many times too large all distances are where angstrom is taken for them."""
 
@@ -519,29 +526,40 @@ def _nearest_neighbours(positions):
 
 
 def warn_about_units(molecule, unit: str) -> None:
-    """Warn where distances fit the other unit better than the one that was given.
+    """Warn where the shortest distances are bonds in the other unit and none in the one that was given.
 
-    Confusing angstrom and bohr scales every bond by 1.89 or 0.53. A hydrogen atom whose nearest neighbour is between
-    1.45 and 2.6 covalent distances away and beyond 1.3 angstrom suggests the first where no other atom is bonded (in a
-    transition state some are), one nearer than 0.6 angstrom or any pair below 0.55 covalent distances the second.
-    Without hydrogen, and without atoms that have no strong bonds, all nearest neighbours between 1.5 and 2.2 covalent
-    distances suggest the first. Where all nearest neighbours are 100 times or a tenth of a covalent distance away, the
-    coordinates were picometres or nanometres. Farther atoms are dissociated or van der Waals partners, not bonds.
+    Confusing angstrom and bohr scales every bond by 1.89 or 0.53. Bonds are at least 0.75 covalent distances long,
+    between monovalent atoms 0.9, oxides and nitrides of metals 0.66, and up to 1.16, 1.3 between monovalent atoms (H2,
+    F2, HeH+). Coordinates in bohr are suspected where some nearest neighbours are 1.89 times as far apart and no atom
+    has a nearer one; those in angstrom where a distance is below what any bond has, or below 0.6 angstrom with
+    hydrogen. Farther atoms are dissociated or van der Waals partners. Noble gases are left aside but with hydrogen, and
+    Be, Mg, Mn, Zn, Cd, Hg among themselves. Where all nearest neighbours are 100 times or a tenth of a covalent
+    distance away, the coordinates were picometres or nanometres.
     """
     real = np.flatnonzero(~np.asarray(molecule.ghost))
     if len(real) < 2:
         return
     distances, neighbours = _nearest_neighbours(molecule.coordinates[real])
     numbers = molecule.atomic_numbers[real]
-    radii = covalent_radii(numbers)
+    is_held = ~np.isin(numbers, _NOBLE) | (numbers[neighbours] == 1)
+    if 1 < is_held.sum() < len(real):
+        real, numbers = real[is_held], numbers[is_held]
+        distances, neighbours = _nearest_neighbours(molecule.coordinates[real])
+    radii, partners = covalent_radii(numbers), numbers[neighbours]
     ratio = distances / (radii + radii[neighbours])
     angstrom = distances * BOHR_IN_ANGSTROM
-    hydrogen = numbers == 1
-    bonded_to_hydrogen = hydrogen | (numbers[neighbours] == 1)
-    too_long = hydrogen & (angstrom > 1.3) & (ratio < 2.6) & np.all(ratio > 1.45)
-    if np.all((ratio > 1.5) & (ratio < 2.2)) and not np.isin(numbers, (1, *_NOBLE, *_CLOSED_S)).any():
-        too_long = np.full(len(real), True)
-    too_short = (bonded_to_hydrogen & (angstrom < 0.6)) | (ratio < 0.55)
+    both = lambda some, others: (
+        (np.isin(numbers, some) & np.isin(partners, others)) | (np.isin(partners, some) & np.isin(numbers, others))
+    )
+    n_monovalent = np.isin(numbers, _MONOVALENT).astype(int) + np.isin(partners, _MONOVALENT)
+    with_hydrogen = (numbers == 1) | (partners == 1)
+    shortest = np.where((n_monovalent == 2) & ~both(_ALKALI, _HALOGENS), 0.9, 0.75)
+    shortest[both(_FORMING_SHORT_BONDS, (7, 8))] = 0.66
+    is_bond = ratio < np.where(n_monovalent == 2, 2.5, 2.2)
+    is_bond &= ~both(_CLOSED_S, _CLOSED_S) & (with_hydrogen | ~(np.isin(numbers, _NOBLE) | np.isin(partners, _NOBLE)))
+    too_long = is_bond & np.all((ratio > shortest / BOHR_IN_ANGSTROM) & (angstrom > 1.3)) & (unit == "angstrom")
+    too_near = np.array([0.55, 0.62, 0.66] if unit == "bohr" else [0.55] * 3)[n_monovalent]
+    too_short = (with_hydrogen & (angstrom < 0.6)) | (ratio < too_near)
     for other, factor in _NOT_READ.items():
         if np.all((ratio / factor > 0.75) & (ratio / factor < 1.3)) and not np.isin(numbers, _NOBLE).all():
             apart = _apart(molecule.labels, int(real[0]), int(real[neighbours[0]]), f"{angstrom[0]:.4g}")
@@ -555,7 +573,10 @@ def warn_about_units(molecule, unit: str) -> None:
         if suspicious.any():
             a = int(np.flatnonzero(suspicious)[np.argmin(distances[suspicious])])
             apart = _apart(molecule.labels, int(real[a]), int(real[neighbours[a]]), f"{angstrom[a]:.3f}")
-            read = f"the coordinates were read in {unit}: should the unit be {_OTHER_UNIT[unit]}?"
+            asked = (
+                f"should the unit be {_OTHER_UNIT[unit]}" if word == _OF_UNITS[unit] else "were they converted twice"
+            )
+            read = f"the coordinates were read in {unit}: {asked}?"
             warnings.warn(f"{apart}, {word} for a bond; {read}", InputWarning, stacklevel=4)
             return
 
