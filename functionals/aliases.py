@@ -87,7 +87,7 @@ OTHER_PROGRAMS = {
     "b1pw": "b1pw91",
     "b3pw": "b3pw91",
     "bpw": "b88,pw91",
-    "bvwn": "b88,vwn",
+    "bvwn5": "b88,vwn",
     "glyp": "g96,lyp",
     "hcth/93": "hcth93",
     "hcth/120": "hcth120",
@@ -118,6 +118,8 @@ OTHER_PROGRAMS = {
 SEVERAL_MEANINGS = {
     "lsda": "Gaussian's is 'lda,vwn_rpa' (VWN III), Q-Chem's and ORCA's LSD 'lda,vwn' (VWN V)",
     "lsd": "Gaussian's LSDA is 'lda,vwn_rpa' (VWN III), ORCA's LSD 'lda,vwn' (VWN V)",
+    "bvwn": "Gaussian's is 'b88,vwn_rpa' (VWN III), Turbomole's and ORCA's 'b88,vwn' (VWN V)",
+    "b3lyp3": "Molpro's is 'b3lyp' (VWN III), libxc's 'hyb_gga_xc_b3lyp3' mixes VWN III and V",
     "rcamb3lyp": (
         "CAM-B3LYP in restricted calculations of Gaussian, 'camb3lyp' here, and in libxc a functional of 2007, "
         "'hyb_gga_xc_rcam_b3lyp' (doi:10.1063/1.2741248)"

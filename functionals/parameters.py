@@ -40,6 +40,8 @@ def replaced(known: Mapping, values: Mapping) -> dict:
 _PREFIX = re.compile(r"(hyb_)?(lda|gga|mgga)_(x|c|xc|k)_")
 _FRACTIONS, _OF_RANGES = ("a", "a0", "ax", "a_x", "alpha"), ("alpha", "beta")
 """What papers call the fractions of exact exchange in a hybrid, and those of CAM's two ranges."""
+_OF_GRADIENTS = ("b", "c")
+"""Becke's fractions of gradient corrections in hybrids of three parameters, which have exchange of the LDA, too."""
 
 
 def place_of(functional: str, terms, exact_exchange, name: str) -> tuple[str, list]:
@@ -62,10 +64,12 @@ def place_of(functional: str, terms, exact_exchange, name: str) -> tuple[str, li
     fractions = (_FRACTIONS if exact_exchange else ()) + (
         _OF_RANGES if any(holds_tracers(w) or w for w, _ in exact_exchange) else ()
     )
+    if exact_exchange and any(t.name.endswith("lda_x") for t in terms):
+        fractions += _OF_GRADIENTS
     if name in fractions and len(terms) > 1 and chosen:
         of_parts = " or ".join(dict.fromkeys(f"{t.name}.{name}" for t in chosen))
         raise FunctionalError(
-            f"functional {functional!r}: {name!r} may be a fraction of exact exchange, and is a parameter of a part; "
+            f"functional {functional!r}: {name!r} may be a fraction of exchange, and is a parameter of a part; "
             f"write {of_parts} for that, exact_exchange= for the fraction of a global hybrid."
         )
     require_known(functional, terms, name)

@@ -14,7 +14,7 @@ from dftfd import benchmark, get_functional, interaction_energy, molecule, run_s
 from dftfd.batch.entries import read_entries
 from dftfd.benchmarks.reactions import read_document
 from dftfd.errors import FunctionalError, InputError, InputWarning
-from dftfd.model.input_warnings import warn_about_functional, warn_about_sizes
+from dftfd.model.input_warnings import warn_about_basis, warn_about_functional, warn_about_sizes
 from dftfd.model.option_values import LENGTHS
 from dftfd.model.options import OPTIONS, Options
 from dftfd.response.polarizability import FREQUENCY
@@ -560,6 +560,20 @@ def test_kinetic_energies_under_short_names_warn(name):
     functional = get_functional(name)
     with pytest.warns(InputWarning, match="is a kinetic energy"):
         warn_about_functional(name, functional, types.SimpleNamespace(moves=False))
+
+
+@pytest.mark.parametrize("basis", ["ano-rcc-vdzp", "x2c-SVPall", "cc-pVDZ-DK", "jorge-DZP-DKH", "TZP-ZORA"])
+def test_relativistic_contractions_without_relativity(basis):
+    """Made for the Hamiltonians of their names, in which the energy of bromine is 30 hartree lower."""
+    pytest.importorskip("basis_set_exchange")
+    pbe, bromine = get_functional("pbe"), molecule("Br 0 0 0;", basis, spin=1)
+    with pytest.warns(InputWarning, match="contracted for relativistic calculations, and this one is not"):
+        warn_about_basis(pbe, bromine)
+    with warnings.catch_warnings(action="error"):
+        warn_about_basis(pbe, bromine, "x2c")
+        warn_about_basis(pbe, molecule("Br 0 0 0;", f"unc-{basis}", spin=1))
+        warn_about_basis(pbe, molecule("O 0 0 0;", basis, spin=2))
+        warn_about_basis(pbe, molecule("Br 0 0 0;", "dyall-v2z", spin=1))
 
 
 def test_exact_exchange_is_no_correlation():

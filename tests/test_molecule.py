@@ -200,6 +200,34 @@ def test_a_minimally_augmented_basis_without_polarisation_is_told():
     molecule(WATER, basis={"default": "ma-def2-svp", "H": "def2-svp"})
 
 
+def test_an_augmented_set_has_what_it_augments():
+    """PySCF's def2-QZVPPD has one f function of Mn, the diffuse one; def2-QZVPP and Turbomole's have three more."""
+    with pytest.warns(
+        InputWarning, match="def2-qzvppd lacks f functions of Mn that def2-qzvpp has; take def2-qzvpp for"
+    ):
+        molecule("Mn 0 0 0;", basis="def2-qzvppd", spin=5)
+    for basis in ("def2-qzvppd", "def2-tzvpd", "aug-cc-pvtz", "6-31++g**"):
+        assert not molecule(
+            "Fe 0 0 0;" if "cc" not in basis else WATER, basis=basis, spin=4 * ("cc" not in basis)
+        ).basis_remarks
+
+
+@pytest.mark.parametrize(
+    ("atom", "basis", "words"),
+    [
+        ("O", "PAW-L05", "no functions for the core electrons of O: it was made for a pseudopotential"),
+        ("H", "PB4-D", r"has no exponent below 1 bohr\^-2 for H: it was not made for electrons"),
+        ("H", "epc-8s8p8d", "not made for electrons"),
+    ],
+)
+def test_sets_for_something_else_than_all_electrons(atom, basis, words):
+    """Of the Basis Set Exchange's orbital sets: for projector augmented waves, and for the orbitals of protons."""
+    pytest.importorskip("basis_set_exchange")
+    with pytest.raises(InputError, match=words):
+        molecule(f"{atom} 0 0 0;", basis=basis, spin=2 if atom == "O" else 1)
+    assert molecule("Rb 0 0 0; H 0 0 2.4", basis={"Rb": "sto-2g", "H": "sto-2g"}).n_ao
+
+
 def test_a_basis_without_the_diffuse_functions_of_its_name_is_noted():
     """def2-QZVPPD gives none to Na, PySCF's 6-31++G none to Zn and He. H of 6-31+G is left alone, as was meant."""
     (remark,) = molecule("Na 0 0 0;", "def2-qzvppd", spin=1).diffuse_remarks

@@ -1,6 +1,7 @@
 """Names and expressions of functionals: what they mean is what they mean in PySCF, and nothing else is accepted."""
 
 import json
+import types
 import warnings
 
 import numpy as np
@@ -9,7 +10,7 @@ from pyscf.dft import libxc as pyscf_libxc
 
 import dftfd
 from dftfd.cli.verdicts import functionals_of
-from dftfd.errors import FunctionalError, InputError
+from dftfd.errors import FunctionalError, InputError, InputWarning
 from dftfd.functionals import catalogue
 from dftfd.functionals.base import Functional
 from dftfd.functionals.definition import from_definition
@@ -17,6 +18,7 @@ from dftfd.functionals.jax_xc_formula import is_installed
 from dftfd.functionals.names import MAX_LENGTH
 from dftfd.functionals.registry import get_functional, list_functionals, register
 from dftfd.interop import libxc
+from dftfd.model.input_warnings import warn_about_functional
 from dftfd.verify import sampling
 
 needs_jax_xc = pytest.mark.skipif(not is_installed(), reason="no jax-xc for this Python")
@@ -351,6 +353,8 @@ def test_names_of_other_programs(theirs, ours):
     "text, message",
     [
         ("LSDA", "'lda,vwn_rpa'"),
+        ("BVWN", "Gaussian's is 'b88,vwn_rpa'"),
+        ("B3LYP3", "Molpro's is 'b3lyp'"),
         ("RCAM-B3LYP", "restricted calculations of Gaussian, 'camb3lyp'"),
         ("rCAMB3LYP-D3(BJ)", "'hyb_gga_xc_rcam_b3lyp'"),
         ("B3LYP/6-31G*", "functional 'b3lyp', basis '6-31g\\*'"),
@@ -411,8 +415,12 @@ def test_b_of_nonlocal_correlation(text, b):
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("b3lyp(a=0.3)", r"'a' may be a fraction of exact exchange.*write gga_c_lyp\.a for that, exact_exchange="),
+        ("b3lyp(a=0.3)", r"'a' may be a fraction of exchange.*write gga_c_lyp\.a for that, exact_exchange="),
         ("camb3lyp(beta=0.46)", r"'beta' may be a fraction.*\.beta for that"),
+        ("b3lyp(b=0.72)", r"'b' may be a fraction of exchange.*write gga_c_lyp\.b"),
+        pytest.param("x3lyp(c=0.81)", r"'c' may be a fraction of exchange", marks=needs_jax_xc),
+        ("tpssh(c=1.6)", None),
+        ("wb97xv(b=5.0)", None),
         ("0.3*HF + 0.7*pbe, lyp(c=0.2)", None),
         ("pbe0(kappa=0.9)", None),
         ("blyp(a=0.05)", None),
@@ -505,3 +513,12 @@ def test_omega_in_another_unit(name, omega, is_said):
     assert one.definition == other.definition and omega in dict(one.exact_exchange)
     words = [str(w.message) for w in said]
     assert len(words) == 2 * is_said and all("omega is in bohr^-1" in w for w in words)
+
+
+@needs_jax_xc
+def test_a_name_that_ends_in_x_is_no_exchange():
+    """SOGGA11-X has correlation, whose name ends in _x; it was said to be exchange alone."""
+    with warnings.catch_warnings(action="error"):
+        warn_about_functional("sogga11-x", get_functional("sogga11-x"), types.SimpleNamespace(moves=False))
+    with pytest.warns(InputWarning, match="is exchange alone"):
+        warn_about_functional("b88", get_functional("b88"), types.SimpleNamespace(moves=False))

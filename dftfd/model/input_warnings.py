@@ -14,6 +14,7 @@ from dftfd.functionals.aliases import in_ascii
 from dftfd.functionals.base import Functional
 from dftfd.functionals.empirical_dispersion import basis_of
 from dftfd.functionals.registry import lookup
+from dftfd.libcint.basis_sets import display_name
 
 CLOSE_CHARGE = 1.9
 """Distance [bohr] of a point charge from an atom, 1 angstrom, below which those of QM/MM do not come: a hydrogen bond
@@ -22,7 +23,6 @@ of 1.8 angstrom that is taken for bohr does."""
 SCAN_LEVEL = 5
 """Grid level from which SCAN's energy is good to half a millihartree; at level 3 water errs by 0.9, Ar2 by 6."""
 
-_EXCHANGE = re.compile(r"(^|_)x(_|$)")
 _KIND = re.compile(r"(?:^|_)[xc](?:_|$)")
 _KINETIC = re.compile(r"(^|_)k_")
 _SIGN = re.compile(r"[*+]|(?<!\w)-|-(?!\w)")
@@ -54,7 +54,7 @@ def warn_about_functional(spec, functional: Functional, grid) -> None:
     """
     names = [term.name for _, term in functional.terms]
     short = isinstance(spec, str) and "," not in spec and lookup(spec.strip()) is None
-    if short and names and all(map(_EXCHANGE.search, names)):
+    if short and names and all(term.kind == "x" for _, term in functional.terms):
         _warn(
             f"functional {spec.strip()!r} is exchange alone ({', '.join(names)}), without correlation; write "
             f"'{spec.strip()},' if this is meant, or name a correlation functional after the comma."
@@ -156,8 +156,24 @@ def _warn_about_close_charges(charges, molecule):
         )
 
 
-def warn_about_basis(functional: Functional, molecule) -> None:
-    """Warn about a 3c method in a basis set that is not its own; shells that are given as numbers are let alone."""
+_RELATIVISTIC = re.compile(r"(?!unc).*(?:dk|zora|x2c|sarc|anorcc|anor\d?$|/sf/)")
+"""Keys of basis sets with contractions of relativistic calculations, but not of uncontracted ones."""
+
+
+def warn_about_basis(functional: Functional, molecule, relativity: str | None = None) -> None:
+    """Warn about a 3c method in another basis set than its own, and about relativistic contractions without relativity.
+
+    Shells that are given as numbers are let alone, and so are elements up to argon, whose valence changes little.
+    """
+    for key in dict.fromkeys(
+        basis
+        for basis, Z, ecp in zip(molecule.atom_basis, molecule.atomic_numbers, molecule.atom_ecp, strict=True)
+        if relativity is None and Z > 18 and ecp is None and isinstance(basis, str) and _RELATIVISTIC.match(basis)
+    ):
+        _warn(
+            f"basis set {display_name(key)} is contracted for relativistic calculations, and this one is not: add "
+            "relativity='x2c', or take another basis set."
+        )
     own = basis_of(functional.dispersion) if functional.dispersion else None
     names = {name for name in molecule.atom_basis if isinstance(name, str)}
     if own and any(re.sub(r"\W", "", name.lower()) != re.sub(r"\W", "", own.lower()) for name in names):

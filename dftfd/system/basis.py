@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
 
-from dftfd.elements import AtomName, parse_atom_name
+from dftfd.elements import ATOMIC_NUMBERS, AtomName, parse_atom_name
 from dftfd.errors import InputError, InputWarning, shown
 from dftfd.libcint.basis_sets import (
     display_name,
@@ -30,6 +30,10 @@ LEAST_EXPONENT, LARGEST_EXPONENT = 1e-8, 1e12
 
 _DIFFUSE = re.compile(r"[dtqs]?aug(?=c?c?p|ccx|ano)|\++|(?<=vp)d$|(?<=vpp)d$")
 """What keys of basis sets say of diffuse functions: augccpvdz, 631++g*, def2tzvpd."""
+
+_STEEP, _DIFFUSE_ENOUGH = 0.3, 1.0
+"""STO-2G's steepest exponent is 0.6 Z^2 bohr^-2 at least, its most diffuse one 0.6. Sets for pseudopotentials end at
+0.15 Z^2 (GTH, PAW), and those of quantum protons begin at 2 (PB4-D)."""
 
 _CARTESIAN = re.compile(r"(?:unc)?(?:321|421|431|521|621|631)\+{0,2}g")
 """Keys of sets that were made with Cartesian d functions."""
@@ -66,15 +70,16 @@ def basis_remarks(symbols, atom_basis) -> tuple[str, ...]:
     named = {(key, symbol) for key, symbol in zip(atom_basis, symbols, strict=True) if isinstance(key, str)}
     lacking: dict[tuple[str, str], list[str]] = {}
     for key, symbol in sorted(named):
-        if key.startswith("ma") and is_known_basis(key[2:]):
-            counts, of_whole = (functions_by_momentum(load_basis(k, symbol)) for k in (key, key[2:]))
+        base = _without_diffuse(key)
+        if base != key and is_known_basis(base.removeprefix("unc")) and has_functions(base, symbol):
+            counts, of_whole = (functions_by_momentum(load_basis(k, symbol)) for k in (key, base))
             for l in sorted(l for l in of_whole if counts[l] < of_whole[l]):
                 lacking.setdefault((key, "spdfghiklmnoq"[l]), []).append(symbol)
     smaller = _equal_sets(named, lambda key: _CARDINAL.sub(lambda match: match[0].translate(_ONE_LOWER), key))
     return (
         *(
             f"the table of {display_name(key)} lacks {letter} functions of {', '.join(elements)} that "
-            f"{display_name(key[2:])} has; take {display_name(key[2:])}d, or {display_name(key[2:])} for "
+            f"{display_name(_without_diffuse(key))} has; take {_fuller(key)}{display_name(_without_diffuse(key))} for "
             "these elements."
             for (key, letter), elements in lacking.items()
         ),
@@ -84,6 +89,15 @@ def basis_remarks(symbols, atom_basis) -> tuple[str, ...]:
             for (key, base), elements in smaller.items()
         ),
     )
+
+
+def _without_diffuse(key):
+    """The key of the set that this one adds diffuse functions to."""
+    return key[2:] if key.startswith("ma") and is_known_basis(key[2:]) else _DIFFUSE.sub("", key)
+
+
+def _fuller(key):
+    return f"{display_name(key[2:])}d, or " if key.startswith("ma") else ""
 
 
 def _equal_sets(named, simpler: Callable[[str], str]) -> dict[tuple[str, str], list[str]]:
@@ -168,6 +182,18 @@ def require_core(potential, basis, name: AtomName) -> None:
         raise InputError(
             f"basis set {display_name(basis)!r} has no functions for the {own[0]} core electrons of {name.symbol}, "
             "which its core potential stands for; leave ecp out, or take an all-electron basis set, as 'dyall-v2z'."
+        )
+    exponents = [row[0] for shell in load_basis(basis, name.symbol) for row in shell[1:] if isinstance(row, tuple)]
+    Z = ATOMIC_NUMBERS[name.symbol]
+    if Z > 2 and max(exponents) < _STEEP * Z**2:
+        raise InputError(
+            f"basis set {display_name(basis)!r} has no functions for the core electrons of {name.symbol}: it was made "
+            "for a pseudopotential that is not here. Give a core potential with ecp=, or take an all-electron set."
+        )
+    if min(exponents) > _DIFFUSE_ENOUGH:
+        raise InputError(
+            f"basis set {display_name(basis)!r} has no exponent below {_DIFFUSE_ENOUGH:g} bohr^-2 for {name.symbol}: "
+            "it was not made for electrons. Take another one."
         )
 
 

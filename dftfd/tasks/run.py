@@ -158,7 +158,7 @@ def _begun(calculation: Calculation, options: Options) -> tuple[Options, Any, Sn
         raise InputError(NOTHING_TO_FOLLOW)
     refuse_part(options.xc, calculation.functional)
     warn_about_functional(options.xc, calculation.functional, calculation.grid)
-    warn_about_basis(calculation.functional, calculation.molecule)
+    warn_about_basis(calculation.functional, calculation.molecule, options.relativity)
     warn_about_sizes(options, calculation.molecule)
     snapshot = None if options.restart is None else resume(options.restart, calculation, options)
     checkpoint: Any = as_checkpoint(options.checkpoint, options.restart)
