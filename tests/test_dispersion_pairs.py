@@ -120,6 +120,15 @@ def test_a_3c_method_in_another_basis_set():
         warn_about_basis(dftfd.get_functional("pbe-d4"), dftfd.molecule("He 0 0 0;", basis="sto-3g"))
 
 
+def test_wb97x_3c_in_its_own_basis_set():
+    """vDZP, the Grimme vDZP of the Basis Set Exchange, with core potentials from boron on (doi:10.1063/5.0133026)."""
+    pytest.importorskip("basis_set_exchange")
+    water = dftfd.molecule("O 0 0 0.12; H 0 0.76 -0.47; H 0 -0.76 -0.47", basis="vDZP")
+    assert water.basis == "grimme vdzp" and [ecp and ecp[0] for ecp in water.atom_ecp] == [2, None, None]
+    with warnings.catch_warnings(action="error"):
+        warn_about_basis(dftfd.get_functional("wb97x-3c"), water)
+
+
 SPELLINGS = {
     **{"d": ("d2", "chg", "d3", "d4"), "d2": ("d2", "chg"), "d3": ("d3",), "gd3": ("d3",), "gd3bj": ("d3bj",)},
     **dict.fromkeys(("d3bj", "d3(bj)", "d3-bj"), ("d3bj",)),

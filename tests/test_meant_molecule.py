@@ -562,7 +562,7 @@ def test_kinetic_energies_under_short_names_warn(name):
         warn_about_functional(name, functional, types.SimpleNamespace(moves=False))
 
 
-@pytest.mark.parametrize("basis", ["ano-rcc-vdzp", "x2c-SVPall", "cc-pVDZ-DK", "jorge-DZP-DKH", "TZP-ZORA"])
+@pytest.mark.parametrize("basis", ["ano-rcc-vdzp", "ano", "x2c-SVPall", "cc-pVDZ-DK", "jorge-DZP-DKH", "TZP-ZORA"])
 def test_relativistic_contractions_without_relativity(basis):
     """Made for the Hamiltonians of their names, in which the energy of bromine is 30 hartree lower."""
     pytest.importorskip("basis_set_exchange")

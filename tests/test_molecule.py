@@ -218,6 +218,7 @@ def test_an_augmented_set_has_what_it_augments():
         ("O", "PAW-L05", "no functions for the core electrons of O: it was made for a pseudopotential"),
         ("H", "PB4-D", r"has no exponent below 1 bohr\^-2 for H: it was not made for electrons"),
         ("H", "epc-8s8p8d", "not made for electrons"),
+        ("O", "cc-pVDZ(fi/sf/sc)", "is made for one component of four-component calculations; is 'cc-pvdz' meant"),
     ],
 )
 def test_sets_for_something_else_than_all_electrons(atom, basis, words):

@@ -27,6 +27,10 @@ _POPLE = re.compile(
     r"(?:321|431|631|6311)\+{0,2}g(?:\*{1,2}|\((?=[^,)])(?:[1-4]?d)?(?:[1-4]?f)?(?:,(?=[^)])(?:[1-4]?p)?(?:[1-4]?d)?)?\))?"
 )
 _AUXILIARY = re.compile(r"fit|ri$|so$|^sap|etb|^demon|^ahlrichs|cfit")
+_ALSO_CALLED = {"vdzp": "grimmevdzp"}
+"""Keys that papers have and neither table."""
+_COMPONENT = re.compile(r"(?P<of>.*)\((?:fi|pt)/sf/(?:lc|sc)\)")
+"""Sets for the large or the small component of Dirac's equation."""
 _FITTING = re.compile(r"(?P<of>.*?)(?:mp2|opt|[jkcx])*(?:fit|ri)|sapgrasp.*|demon|ahlrichs|weigend(?:\+etb)?")
 """Sets that expand densities or potentials."""
 # Families that share the potentials of one member, whose file holds them.
@@ -53,7 +57,7 @@ def normalise_basis_name(name) -> str:
     """
     if not isinstance(name, str):
         raise InputError(f"the basis set must be a name, not {shown(name)}.")
-    key = _key(name.strip())
+    key = key_of(name.strip())
     bare = key.removeprefix("unc")
     if not is_known_basis(bare):
         near = ", ".join(repr(known) for known in closest_names(bare, known_basis_names()))
@@ -62,12 +66,19 @@ def normalise_basis_name(name) -> str:
     return key
 
 
-def _key(name):
-    return re.sub(r"[-_ ]", "", name.lower())
+def key_of(name: str) -> str:
+    """Letters, digits and signs that tell names of basis sets apart."""
+    key = re.sub(r"[-_ ]", "", name.lower())
+    return _ALSO_CALLED.get(key, key)
 
 
 def refuse_fitting_set(key: str) -> None:
-    """InputError for the key of a set that fits densities, which as an orbital basis gives another energy."""
+    """InputError for the key of a set that is no orbital basis: that fits densities, or one of Dirac's components."""
+    if component := _COMPONENT.fullmatch(key.removeprefix("unc")):
+        raise InputError(
+            f"{key!r} is made for one component of four-component calculations; is {display_name(component['of'])!r} "
+            "meant?"
+        )
     match = _FITTING.fullmatch(key.removeprefix("unc")) if key.removeprefix("unc") in tables.ALIAS else None
     if match:
         meant = match["of"] or ""
@@ -98,7 +109,7 @@ def load_basis(key: str, symbol: str) -> tuple:
     shells = _shells(bare, symbol)
     if not shells:
         table = "PySCF's table" if _is_of_pyscf(bare) else "the Basis Set Exchange"
-        near = [name for name in closest_names(bare, known_basis_names(), 12) if has_functions(_key(name), symbol)]
+        near = [name for name in closest_names(bare, known_basis_names(), 12) if has_functions(key_of(name), symbol)]
         advice = f"take one that has, such as {', '.join(near[:3])}" if near else "choose another one for this element"
         raise InputError(f"basis set {key!r} has no functions for {symbol} in {table}; {advice}.")
     if key.startswith("unc"):
@@ -216,7 +227,7 @@ def exchange_names() -> Mapping[str, str]:
     if package is None:
         return {}
     names = [entry["display_name"] for entry in package.get_metadata().values() if entry["role"] == "orbital"]
-    return {_key(name): name for name in names}
+    return {key_of(name): name for name in names}
 
 
 @functools.lru_cache(maxsize=512)

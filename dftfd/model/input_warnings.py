@@ -14,7 +14,7 @@ from dftfd.functionals.aliases import in_ascii
 from dftfd.functionals.base import Functional
 from dftfd.functionals.empirical_dispersion import basis_of
 from dftfd.functionals.registry import lookup
-from dftfd.libcint.basis_sets import display_name
+from dftfd.libcint.basis_sets import display_name, key_of
 
 CLOSE_CHARGE = 1.9
 """Distance [bohr] of a point charge from an atom, 1 angstrom, below which those of QM/MM do not come: a hydrogen bond
@@ -156,8 +156,8 @@ def _warn_about_close_charges(charges, molecule):
         )
 
 
-_RELATIVISTIC = re.compile(r"(?!unc).*(?:dk|zora|x2c|sarc|anorcc|anor\d?$|/sf/)")
-"""Keys of basis sets with contractions of relativistic calculations, but not of uncontracted ones."""
+_RELATIVISTIC = re.compile(r"(?!unc)(?:.*(?:dk|zora|x2c|sarc|/sf/)|ano(?:rcc.*|r\d?)?$)")
+"""Keys of basis sets with contractions of relativistic calculations; PySCF's ano is ANO-RCC."""
 
 
 def warn_about_basis(functional: Functional, molecule, relativity: str | None = None) -> None:
@@ -176,7 +176,7 @@ def warn_about_basis(functional: Functional, molecule, relativity: str | None = 
         )
     own = basis_of(functional.dispersion) if functional.dispersion else None
     names = {name for name in molecule.atom_basis if isinstance(name, str)}
-    if own and any(re.sub(r"\W", "", name.lower()) != re.sub(r"\W", "", own.lower()) for name in names):
+    if own and any(name != key_of(own) for name in names):
         _warn(
             f"the corrections of {functional.name!r} were made for the basis set {own}; in {molecule.basis} it is "
             "another method."
