@@ -185,3 +185,20 @@ def test_excitations_of_another_molecule_of_one_size_are_refused():
     hydrogen = dftfd.run_scf(dftfd.molecule("H 0 0 0; H 0 0 0.74", basis="sto-3g"), "hf", grid_level=0)
     with pytest.raises(InputError, match="they were computed from other orbitals"):
         hydrogen.view(helium.excitations(1))
+
+
+@needs_node
+def test_modes_move_atoms_and_bonds(tmp_path):
+    """Displaced by half a mode and back; the two halves of a bond begin at the atoms' places."""
+    scene = molecule_scene(["H", "H"], [[0.0, 0, -0.7], [0, 0, 0.7]], "hydrogen")
+    scene["modes"] = [[[0.1, 0, -0.4], [0, 0.2, 0.4]]]
+    code = """
+    const view = new View({width: 10, height: 10}, SCENES.a), end = b => Math.min(b.position[2], b.position[5]);
+    const seen = () => [view.atoms.map(a => a.at), view.bonds.map(end)], all = [seen()];
+    for (const mode of [SCENES.a.modes[0], undefined]) { view.displace(mode, 0.5); all.push(seen()); }
+    print(all);
+    """
+    before, there, back = run_javascript(script_of({"a": scene}) + code, tmp_path)
+    assert before == back
+    np.testing.assert_allclose(there[0], [[0.05, 0, -0.9], [0, 0.1, 0.9]])
+    np.testing.assert_allclose([before[1][0], there[1][0]], [-0.7, -0.9], atol=0.02)

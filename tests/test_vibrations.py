@@ -501,7 +501,8 @@ def test_pictures_and_the_report(water, tmp_path):
     for ending in (".svg", ".html"):
         found.write(tmp_path / f"v{ending}")
     page = (tmp_path / "v.html").read_text()
-    assert "<svg" in page and "Gibbs" in page and "<script" not in page
+    assert "<svg" in page and "Gibbs" in page and page.count("<script>") == page.count("<script") == 1
+    assert page.count("<button") == len(found.wavenumbers)
 
 
 def test_the_command(tmp_path, capsys):

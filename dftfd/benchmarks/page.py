@@ -7,6 +7,7 @@ import numpy as np
 
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.results.scene import molecule_scene, scene_figure, scene_script
+from dftfd.results.web_page import web_page
 from dftfd.system.geometry import parse_geometry
 
 WIDTH, ROW, LABELS = 860, 26, 190
@@ -16,12 +17,8 @@ COLOURS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8
 OUTLIERS = 8
 
 _STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; max-width: 1000px; margin: 2em auto; padding: 0 1em; color: #222; }
-table { border-collapse: collapse; margin: 0.6em 0; } th, td { padding: 0.2em 0.7em; text-align: right; }
-th:first-child, td:first-child { text-align: left; } thead th { border-bottom: 1px solid #888; }
-tbody tr:nth-child(even) { background: #f5f5f5; } small { color: #666; }
-canvas { border: 1px solid #ddd; cursor: grab; }
-.mol { display: inline-block; margin: 0.4em; text-align: center; } details { margin: 0.5em 0; }
+canvas { border: 1px solid var(--grid); cursor: grab } details { margin: .5rem 0 }
+.mol { display: inline-block; margin: .4rem; text-align: center }
 """
 
 
@@ -40,11 +37,7 @@ def page_of(verdict) -> str:
         "<details><summary>All tables as they are printed</summary>",
         f'<pre tabindex="0">{escape(str(verdict))}</pre></details>',
     ]
-    title = escape(verdict.benchmark_set.name)
-    return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{_STYLE}</style>'
-        f"</head><body>\n{chr(10).join(parts)}\n{scene_script(shown)}</body></html>\n"
-    )
+    return web_page(verdict.benchmark_set.name, "\n".join(parts), _STYLE, scene_script(shown))
 
 
 def _head(verdict):

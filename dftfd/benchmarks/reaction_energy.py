@@ -22,10 +22,10 @@ from dftfd.functionals.registry import get_functional
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM, BOLTZMANN, HARTREE_IN_KCAL, HARTREE_IN_KJ, is_pyscf_mole
 from dftfd.model.forces import require_energy
 from dftfd.results.document import Document, numbers
-from dftfd.results.html_report import STYLE
 from dftfd.results.qcschema import write_json
 from dftfd.results.thermochemistry import Thermochemistry, thermochemistry
 from dftfd.results.vibrations import KELVIN, PRESSURE, QUASI_HARMONIC
+from dftfd.results.web_page import web_page
 from dftfd.runtime.arguments import mapping, optional, public, refuse_unknown, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.documents import write_tree
@@ -137,10 +137,7 @@ class ReactionEnergy(ShownAsText):
         elif path.suffix.lower() == ".h5":
             write_tree(path, document.tree())
         else:
-            title = escape(self.equation)
-            head = f'<meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
-            text = f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n<h1>{title}</h1>\n'
-            write_text(path, text + document.html() + "\n</body></html>\n")
+            write_text(path, web_page(self.equation, f"<h1>{escape(self.equation)}</h1>\n{document.html()}"))
 
 
 @numbers.register

@@ -19,7 +19,8 @@ from dftfd.discovery.points import TrainingPoints, ledger_in
 from dftfd.discovery.proposers import candidates_in
 from dftfd.discovery.search import Found, Refuted, Search, Specification, State
 from dftfd.errors import FileError, InputError, closest_names, shown
-from dftfd.results.html_report import STYLE, table
+from dftfd.results.html_report import table
+from dftfd.results.web_page import web_page
 from dftfd.runtime.arguments import Kind, each, mapping, number, optional, public, refuse_unknown, text, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.files import read_bytes, unfinished, write_text
@@ -316,7 +317,7 @@ class Discovery(ShownAsText):
 
     def _page(self) -> str:
         """One HTML page that needs no network."""
-        title = escape(f"{self.specification.name}: functionals found")
+        title = f"{self.specification.name}: functionals found"
         number = lambda x: "" if x is None else f"{x:.3f}"
         said = lambda f: "; ".join(equations(self.specification.form, f.candidate))
         front = [
@@ -332,7 +333,7 @@ class Discovery(ShownAsText):
         ]  # fmt: skip
         units = ["functional", "complexity", "training [kcal/mol]", "validation [kcal/mol]", "formula", "conditions"]
         parts = [
-            f"<h1>{title}</h1>",
+            f"<h1>{escape(title)}</h1>",
             *(f"<p>{escape(line)}</p>" for line in self.summary),
             self._picture(),
             "<h2>Front of error against complexity</h2>",
@@ -340,9 +341,7 @@ class Discovery(ShownAsText):
             "<h2>Refuted candidates</h2>",
             _html_table(["error [kcal/mol]", "refuted by", "condition", "at", "left side", "formula"], refuted),
         ]
-        head = f'<meta charset="utf-8"><title>{title}</title><style>{STYLE}</style>'
-        body = "\n".join(parts)
-        return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n'
+        return web_page(title, "\n".join(parts))
 
     def _picture(self) -> str:
         """The front and the refuted candidates as points, error on a logarithmic scale."""

@@ -24,6 +24,7 @@ from dftfd.functionals.base import EnergyTerm, Functional
 from dftfd.functionals.registry import get_functional, is_of_library, lookup
 from dftfd.interactive.molecules import ATOMS, Atom, Bond, Species, atom, bonds, species
 from dftfd.interop import libxc
+from dftfd.results.web_page import PALETTE
 from dftfd.runtime.arguments import public
 from dftfd.runtime.notebook import Page
 from dftfd.runtime.version import VERSION
@@ -384,7 +385,8 @@ def _page(functionals, script) -> str:
     )
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}: workbench</title><style>{(_HERE / "workbench.css").read_text(encoding="utf-8")}</style></head><body>
+<title>{title}: workbench</title><style>{PALETTE}{(_HERE / "workbench.css").read_text(encoding="utf-8")}</style></head>
+<body>
 <header><h1>{title}</h1><p>Move a parameter, and everything below is evaluated again, here in the page, from the same
 program that calculations run. dftfd {VERSION}. {_outside(functionals)}</p></header>
 <main><aside aria-label="controls"><fieldset id="place"><legend>Where</legend></fieldset><div id="parameters"></div>

@@ -10,21 +10,13 @@ from io import StringIO
 import numpy as np
 
 from dftfd.errors import MissingDependencyError, UnsupportedError
+from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.response.excitations import draw_spectrum
 from dftfd.results.scene import STYLE as SCENE_STYLE
 from dftfd.results.scene import result_scene, scene_figure, scene_script
 from dftfd.results.summary import outcome, result_rows, title
+from dftfd.results.web_page import web_page
 from dftfd.xc.density import evaluate_at
-
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
-table { border-collapse: collapse; margin: 1rem 0 } td, th { padding: .15rem .8rem; text-align: right }
-th:first-child, td:first-child { text-align: left } tr:nth-child(even) { background: #f4f4f4 }
-figure { display: inline-block; margin: 0 1rem 1rem 0; max-width: 100% }
-figure svg { max-width: min(30rem, 100%); height: auto }
-h1 { font-size: 1.5rem } .scroll { overflow-x: auto }
-pre { background: #f4f4f4; padding: 1rem; overflow-x: auto } .warning { color: #a00; font-weight: bold }
-"""
 
 BOND_REACH = 2.5  # bohr beyond either atom
 LINE_POINTS, PLANE_POINTS = 241, 81
@@ -53,26 +45,25 @@ def html_report(result, excitations=None, document=None) -> str:
     body = [
         f"<h1>{escape(title(result))}</h1>",
         f'<p class="{"" if result.converged else "warning"}">{escape(outcome(result))}</p>',
-        *(f'<p class="note">{escape(note)}</p>' for note in result.notes),
         f"<p>E = {result.energy:.10f} hartree</p>",
-        scene_figure("result", scene["fields"], large=True),
-        *pictures,
-        '<div class="scroll" tabindex="0">',
-        summary_table(result),
-        _excitations_table(excitations) if excitations is not None else "",
-        document.html("result", *(["excitations"] if excitations is not None else [])) if document is not None else "",
-        _atoms_table(result) if result.has_properties else "",
+        *(f'<p class="note">{escape(note)}</p>' for note in result.notes),
+        '<div class="columns">',
+        f"<section>{scene_figure('result', scene['fields'], large=True)}</section>",
+        f"<section>{_wide(summary_table(result))}<h2>Atoms</h2>{_wide(_atoms_table(result))}</section>",
+        *(f"<section>{picture}</section>" for picture in pictures),
         "</div>",
+        _wide(_excitations_table(excitations)) if excitations is not None else "",
+        document.html("result", *(["excitations"] if excitations is not None else [])) if document is not None else "",
         "<details><summary>Terms and parameters of the functional</summary>"
         f'<pre tabindex="0">{escape(json.dumps(result.settings.definition, indent=1))}</pre></details>',
         f"<p>{escape(', '.join(f'{name} {version}' for name, version in result.settings.versions.items()))}</p>",
     ]
-    head = (
-        '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title(result))}</title><style>{STYLE}{SCENE_STYLE}</style>"
-    )
-    page = "\n".join(["<main>", *body, "</main>", scene_script({"result": scene})])
-    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n{page}\n</body></html>\n'
+    return web_page(title(result), "\n".join(body), SCENE_STYLE, scene_script({"result": scene}))
+
+
+def _wide(text: str) -> str:
+    """A table that is turned sideways where it does not fit."""
+    return f'<div class="scroll" tabindex="0">{text}</div>'
 
 
 def summary_table(result) -> str:
@@ -91,16 +82,20 @@ def table(rows, header=()):
 
 
 def _atoms_table(result):
-    columns = [result.charges(scheme) for scheme in ("mulliken", "loewdin", "meta-loewdin")]
-    header = ["atom", "Mulliken", "Loewdin", "meta-Loewdin"]
-    if len(result.density_matrix) == 2:
-        columns.append(result.spin_populations("loewdin"))
-        header.append("spin (Loewdin)")
+    """Positions, and charges and spin populations where the result has them."""
+    molecule = result.molecule
+    header, columns = ["position [angstrom]", "x", "y", "z"], list((molecule.coordinates * BOHR_IN_ANGSTROM).T)
+    if result.has_properties:
+        columns += [result.charges(scheme) for scheme in ("mulliken", "loewdin", "meta-loewdin")]
+        header += ["charge: Mulliken", "Loewdin", "meta-Loewdin"]
+        if len(result.density_matrix) == 2:
+            columns.append(result.spin_populations("loewdin"))
+            header.append("spin: Loewdin")
     rows = [
         (escape(f"{label} {number}"), *(f"{value:.4f}" for value in values))
-        for number, (label, *values) in enumerate(zip(result.molecule.labels, *columns, strict=True), start=1)
+        for number, (label, *values) in enumerate(zip(molecule.labels, *columns, strict=True), start=1)
     ]
-    return "<h2>Charges</h2>" + table(rows, header)
+    return table(rows, header)
 
 
 def _excitations_table(found):

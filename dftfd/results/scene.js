@@ -110,13 +110,21 @@ function bond(a, b, sides = 10, radius = 0.18) {
 class View {
   /* One scene on one canvas: turned by the pointer or the arrow keys, nearer and farther by the wheel, + and -. */
   constructor(canvas, scene) {
-    Object.assign(this, {canvas, scene, size: [canvas.width, canvas.height], zoom: 1, turn: [[1, 0, 0], [0, 1, 0], [0, 0, 1]], meshes: [], names: false});
+    Object.assign(this, {canvas, scene, size: [canvas.width, canvas.height], zoom: 1, turn: scene.turn || [[1, 0, 0], [0, 1, 0], [0, 0, 1]], meshes: [], names: false});
     const at = scene.atoms.map(a => a.at);
     this.centre = [0, 1, 2].map(n => at.reduce((sum, p) => sum + p[n], 0)/(at.length || 1));
     this.reach = Math.max(2.5, ...at.map(p => Math.hypot(...less(p, this.centre)))) + scene.margin;
-    this.bonds = scene.bonds.flatMap(([i, j]) => [[i, j], [j, i]].map(([a, b]) => ({...bond(at[a], at[b]), colour: elementColour(scene.atoms[a].symbol)})));
-    this.rotate(0, -1.1); this.rotate(0.5, 0.25);
+    this.displace();
+    this.rotate(0.4, 0.3);
     this.listen();
+  }
+
+  displace(mode, amplitude) {
+    /* The atoms, moved along a mode. */
+    const moved = (at, i) => mode ? at.map((x, n) => x + amplitude*mode[i][n]) : at;
+    this.atoms = this.scene.atoms.map((atom, i) => ({...atom, at: moved(atom.at, i)}));
+    const half = (a, b) => ({...bond(this.atoms[a].at, this.atoms[b].at), colour: elementColour(this.atoms[a].symbol)});
+    this.bonds = this.scene.bonds.flatMap(([i, j]) => [half(i, j), half(j, i)]);
   }
 
   rotate(a, b) {
@@ -153,7 +161,7 @@ class View {
     const pen = canvas.getContext("2d"), image = pen.createImageData(width, height);
     Object.assign(this, {width, height, scale: Math.min(width, height)/2/this.reach*this.zoom, pixels: image.data, depth: new Float32Array(width*height).fill(-1e9)});
     for (const mesh of this.bonds) this.triangles(mesh, 1);
-    this.scene.atoms.forEach(atom => this.ball(atom));
+    this.atoms.forEach(atom => this.ball(atom));
     for (const mesh of this.meshes) this.triangles(mesh, mesh.alpha);
     pen.putImageData(image, 0, 0);
     if (this.names) this.write(pen, ratio);
@@ -226,7 +234,7 @@ class View {
 
   write(pen, ratio) {
     pen.font = `${13*ratio}px system-ui, sans-serif`; pen.textAlign = "center"; pen.textBaseline = "middle";
-    this.scene.atoms.forEach(({symbol, at}, i) => {
+    this.atoms.forEach(({symbol, at}, i) => {
       const [x, y] = this.place(at);
       pen.lineWidth = 3*ratio; pen.strokeStyle = "#fff"; pen.fillStyle = "#111";
       pen.strokeText(symbol + (i + 1), x, y); pen.fillText(symbol + (i + 1), x, y);
@@ -261,7 +269,12 @@ function start(figure) {
   const scene = SCENES[figure.dataset.scene], canvas = figure.querySelector("canvas"), view = new View(canvas, scene);
   const pick = figure.querySelector("select"), bar = figure.querySelector("input[type=range]"), names = figure.querySelector("input[type=checkbox]"), said = figure.querySelector("output");
   figure.view = view;
-  if (!pick) { view.draw(); return; }
+  if (names) {
+    names.onchange = () => { view.names = names.checked; view.draw(); };
+    window.addEventListener("resize", () => view.later());
+  }
+  if (scene.modes) vibrate(view, scene.modes, said);
+  if (!pick) { canvas.setAttribute("aria-label", scene.words); view.draw(); return; }
   const chosen = () => scene.fields.find(f => f.name === pick.value);
   const level = field => field.level*30**((bar.value - 500)/500);
   const show = () => {
@@ -275,8 +288,28 @@ function start(figure) {
   };
   pick.onchange = () => { bar.value = 500; show(); };
   bar.oninput = show;
-  names.onchange = () => { view.names = names.checked; view.draw(); };
-  window.addEventListener("resize", () => view.later());
   show();
+}
+
+const PERIOD = 1200;
+
+function vibrate(view, modes, said) {
+  /* Buttons with data-mode start and stop the motion along it: a period in PERIOD milliseconds, whatever its frequency. */
+  const buttons = [...document.querySelectorAll("[data-mode]")];
+  let moving = null;
+  const step = time => {
+    if (moving === null) return;
+    view.displace(modes[moving], Math.sin(2*Math.PI*time/PERIOD));
+    view.draw();
+    requestAnimationFrame(step);
+  };
+  const choose = chosen => {
+    const before = moving;
+    moving = chosen;
+    buttons.forEach(b => b.setAttribute("aria-pressed", String(+b.dataset.mode === moving)));
+    said.textContent = moving === null ? "" : `mode ${moving + 1}`;
+    if (moving === null) { view.displace(); view.draw(); } else if (before === null) requestAnimationFrame(step);
+  };
+  for (const b of buttons) b.onclick = () => choose(+b.dataset.mode === moving ? null : +b.dataset.mode);
 }
 if (typeof document !== "undefined") for (const figure of document.querySelectorAll("[data-scene]")) start(figure);

@@ -88,7 +88,17 @@ def molecule_scene(symbols, coordinates, words: str, margin: float = 1.0) -> dic
         {"symbol": symbol, "at": position, "radius": round(_BALL * float(radius) + 0.15, 4)}
         for symbol, position, radius in zip(symbols, at.tolist(), radii, strict=True)
     ]
-    return {"atoms": atoms, "bonds": joined.tolist(), "fields": [], "margin": margin, "words": words}
+    turn = _facing(at).round(6).tolist()
+    return {"atoms": atoms, "bonds": joined.tolist(), "fields": [], "margin": margin, "words": words, "turn": turn}
+
+
+def _facing(positions):
+    """A rotation (3, 3) that lays the longest axis of a molecule (atom, 3) across the screen and its plane into it."""
+    centred = positions - positions.mean(axis=0) if len(positions) else np.zeros((1, 3))
+    _, axes = np.linalg.eigh(centred.T @ centred)
+    x, y = axes[:, 2], axes[:, 1]
+    x, y = (axis * (np.sign(axis[np.argmax(np.abs(axis) > 0.5 * np.abs(axis).max())]) or 1) for axis in (x, y))
+    return np.stack([x, y, np.cross(x, y)])
 
 
 def _begin_at(result, excitations) -> bool:
@@ -124,11 +134,11 @@ def scene_figure(name: str, fields=(), large: bool = False) -> str:
     if not large:
         return f'<span data-scene="{escape(name)}">{canvas}</span>'
     options = "".join(f'<option value="{escape(f["name"])}">{escape(f["label"])}</option>' for f in fields)
-    controls = (
+    surface = (
         f'<label>surface <select>{options}<option value="">none</option></select></label>'
         '<label>level <input type="range" min="0" max="1000" value="500"></label>'
-        '<label><input type="checkbox"> names</label>'
     )
+    controls = (surface if fields else "") + '<label><input type="checkbox"> names</label>'
     keys = "<small>Drag or arrow keys turn it, the wheel or + and - bring it nearer.</small>"
     return (
         f'<figure data-scene="{escape(name)}">{canvas}<figcaption>{controls}<br><output></output><br>{keys}'

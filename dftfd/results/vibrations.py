@@ -25,9 +25,12 @@ from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import InputError
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM, DALTON_IN_ELECTRON_MASSES, HARTREE_IN_WAVENUMBERS
 from dftfd.response.hessian import SecondDerivatives
-from dftfd.results.html_report import STYLE, drawn, table
+from dftfd.results.html_report import drawn, table
 from dftfd.results.qcschema import printed_numbers, write_json
+from dftfd.results.scene import STYLE as SCENE_STYLE
+from dftfd.results.scene import molecule_scene, scene_figure, scene_script
 from dftfd.results.thermochemistry import Thermochemistry, thermochemistry
+from dftfd.results.web_page import web_page
 from dftfd.runtime.arguments import array, choice, number, optional, public, whole
 from dftfd.runtime.documents import require_types, saved_part, write_part
 from dftfd.runtime.files import ENDINGS, picture, require_ending, write_text
@@ -39,6 +42,9 @@ FORMAT = 1
 KM_PER_MOL = 974.8801118
 """Infrared intensity [km/mol] of |d mu/dQ|^2 = 1 e^2/u: N_A e^2 / (12 eps_0 c^2 u)."""
 
+
+AMPLITUDE = 0.6
+"""Largest displacement of an atom where a page shows a mode [bohr]."""
 
 KELVIN = number(lambda x: 1e-3 <= x <= 1e6, "a temperature from 0.001 to 1e6 kelvin")
 PRESSURE = number(lambda x: 1e-10 <= x <= 1e12, "a pressure of pascal above 0, such as 101325")
@@ -229,24 +235,42 @@ class Vibrations(ShownAsText):
     # ------------------------------------------------------------------------------------------------------- in words
 
     def __str__(self):
+        columns = self._columns()
+        rows = [" ".join(f"{text:>{width}}" for (_, width, _), text in zip(columns, texts, strict=True))
+                for texts in zip(*(texts for *_, texts in columns), strict=True)]  # fmt: skip
+        rows = [f"{row} imaginary" if w < 0 else row for row, w in zip(rows, self.wavenumbers, strict=True)]
+        heads = " ".join(f"{head:>{width}}" for head, width, _ in columns)
+        return "\n".join([self._headline, heads, *rows, *(f"  {line}" for line in self._remarks)])
+
+    @property
+    def _headline(self) -> str:
+        return f"{self.what}: {len(self.wavenumbers)} vibrations, by {self.method}"
+
+    def _columns(self) -> list[tuple[str, int, list[str]]]:
+        """(head, width, text of each mode) of each column of the table."""
+        texts = lambda values, format_: [f"{value:{format_}}" for value in values]
+        found = [
+            ("n", 4, texts(range(1, len(self.wavenumbers) + 1), "d")),
+            ("1/cm", 10, texts(self.wavenumbers, ".2f")),
+            ("mass/u", 10, texts(self.reduced_masses, ".4f")),
+            ("k/(Eh/a0^2)", 12, texts(self.force_constants, ".6f")),
+            ("IR/(km/mol)", 12, texts(self.infrared, ".3f")),
+        ]
         raman = self.polarizability_derivatives is not None
-        rows = [f"{self.what}: {len(self.wavenumbers)} vibrations, by {self.method}"]
-        heads = f"{'n':>4} {'1/cm':>10} {'mass/u':>10} {'k/(Eh/a0^2)':>12} {'IR/(km/mol)':>12}"
-        rows.append(heads + f" {'Raman/(A^4/u)':>14}" * raman)
-        columns = self.wavenumbers, self.reduced_masses, self.force_constants, self.infrared
-        for n, (w, m, k, strength) in enumerate(zip(*columns, strict=True), start=1):
-            end = " imaginary" if w < 0 else ""
-            activity = f" {self.raman[n - 1]:14.3f}" if raman else ""
-            rows.append(f"{n:4d} {w:10.2f} {m:10.4f} {k:12.6f} {strength:12.3f}{activity}{end}")
-        if self.free:
-            rows.append(f"  left out, 1/cm: {' '.join(f'{w:.2f}' for w in self.rigid)} (translations and rotations)")
-        else:
-            rows.append("  surroundings hold the molecule: its motions as a whole are among the vibrations")
+        return found + ([("Raman/(A^4/u)", 14, texts(self.raman, ".3f"))] if raman else [])
+
+    @property
+    def _remarks(self) -> list[str]:
+        rigid = f"left out, 1/cm: {' '.join(f'{w:.2f}' for w in self.rigid)} (translations and rotations)"
+        held = "surroundings hold the molecule: its motions as a whole are among the vibrations"
         largest = float(np.linalg.norm(self.forces, axis=1).max())
-        rows.append(f"  largest force {largest:.1e} hartree/bohr, sum rule of the Hessian {self.sum_rule:.1e}")
+        lines = [
+            rigid if self.free else held,
+            f"largest force {largest:.1e} hartree/bohr, sum rule of the Hessian {self.sum_rule:.1e}",
+        ]
         if largest > FORCE:
-            rows.append("  NO STATIONARY POINT: wavenumbers have a meaning where forces vanish; optimise the geometry")
-        return "\n".join(rows)
+            lines.append("NO STATIONARY POINT: wavenumbers have a meaning where forces vanish; optimise the geometry")
+        return lines
 
     @public
     def write(self, path: Path, document: Any = None) -> None:
@@ -409,19 +433,37 @@ def qcschema_document(vibrations, printed=None) -> dict:
 
 
 def html_text(vibrations, printed=None) -> str:
-    """A report on one page: spectrum, table of modes, and what a command prints, or the gas at standard conditions."""
-    found = columns(vibrations)
-    rows = [[str(n), *(f"{v:.4f}" for v in row)] for n, row in enumerate(zip(*found.values(), strict=True), start=1)]
-    body = [
-        f"<h1>{escape(vibrations.what)}</h1>",
-        drawn(draw_spectrum, vibrations) if len(rows) else "",
-        table(rows, ("mode", *(name.replace("_", " ") for name in found))),
-        f"<pre>{escape(str(vibrations))}</pre><pre>{escape(str(vibrations.thermochemistry()))}</pre>"
-        if printed is None
-        else printed.html(),
+    """A report on one page: the molecule that vibrates, spectrum, table of modes, and what a command prints, or the gas
+    at standard conditions."""
+    heads, _, texts = zip(*vibrations._columns(), strict=True)
+    button = '<button type="button" data-mode="{}" aria-pressed="false">{}</button>{}'.format
+    rows = [
+        [button(k, n, " imaginary" if vibrations.wavenumbers[k] < 0 else ""), *row]
+        for k, (n, *row) in enumerate(zip(*texts, strict=True))
     ]
-    head = f'<meta charset="utf-8"><title>{escape(vibrations.what)}</title><style>{STYLE}</style>'
-    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n' + "\n".join(body) + "\n</body></html>\n"
+    scene = molecule_scene(vibrations.symbols, vibrations.coordinates, vibrations.what)
+    scene["modes"] = [_scaled(mode).tolist() for mode in vibrations.modes]
+    body = [
+        f"<h1>{escape(vibrations._headline)}</h1>",
+        '<div class="columns">',
+        f"<section>{scene_figure('vibration', large=True)}</section>",
+        "<section>",
+        drawn(draw_spectrum, vibrations) if rows else "",
+        f'<div class="scroll" tabindex="0">{table(rows, heads)}</div>',
+        "<p><small>The number of a mode starts and stops its motion.</small></p>" if rows else "",
+        *(f"<p>{escape(line)}</p>" for line in vibrations._remarks),
+        "</section>",
+        "</div>",
+        f'<pre tabindex="0">{escape(str(vibrations.thermochemistry()))}</pre>'
+        if printed is None
+        else printed.html("vibrations"),
+    ]
+    return web_page(vibrations.what, "\n".join(body), SCENE_STYLE, scene_script({"vibration": scene}))
+
+
+def _scaled(mode):
+    """Displacements (atom, 3) of which the largest is AMPLITUDE."""
+    return np.round(AMPLITUDE * mode / np.linalg.norm(mode, axis=1).max(), 5)
 
 
 def draw_spectrum(axes, vibrations) -> None:

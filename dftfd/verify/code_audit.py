@@ -30,9 +30,10 @@ from dftfd.errors import (
 from dftfd.interop.audit_targets import QUANTITIES, ASETarget, PySCFTarget, QCEngineTarget, Setting, Target
 from dftfd.interop.program_targets import SHIPPED, read_program, shipped
 from dftfd.model.options import OPTIONS
-from dftfd.results.html_report import STYLE, table
+from dftfd.results.html_report import table
 from dftfd.results.result import SCFResult
 from dftfd.results.result_file import load_result
+from dftfd.results.web_page import web_page
 from dftfd.runtime.arguments import Kind, callback, optional, public, refuse_unknown
 from dftfd.runtime.files import write_text
 from dftfd.runtime.version import VERSION
@@ -150,10 +151,6 @@ class CodeAudit(Printed):
 
     def html(self) -> str:
         """A page of its own."""
-        head = (
-            f'<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>{escape(self.name)}</title><style>{STYLE}</style>"
-        )
         shown = [o for o in self.outcomes if o.verdict != NOT_OFFERED]
         rows = [tuple(map(escape, (*o.row, *o.orders))) for o in shown]
         body = [
@@ -162,11 +159,7 @@ class CodeAudit(Printed):
             *(f'<p class="warning">{escape(str(o))}</p>' for o in self.findings),
             f"<p>{escape(self.left_out)}</p><p>dftfd {escape(VERSION)}</p>",
         ]
-        return (
-            f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head><body>\n<main>\n'
-            + "\n".join(body)
-            + "\n</main>\n</body></html>\n"
-        )
+        return web_page(self.name, "\n".join(body))
 
     def write(self, path: Path) -> None:
         """Write a file .json or .html."""

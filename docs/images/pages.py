@@ -1,9 +1,10 @@
-"""Pictures of every kind of page, at the width of a phone and of a desktop, for docs/images/pages: what to look at.
+"""Pictures of every kind of page, at the width of a phone and of a desktop, in build/screenshots: what to look at;
+and two pictures of docs/.
 
     make docs && python docs/images/pages.py
 
 Chromium without a window (apt install chromium), driven by Playwright (pip install 'dftfd[browser]'). The workbench and
-the page of a result are made anew. JPEG of what a screen shows first, so that all of them stay small.
+the page of a result are made anew.
 """
 
 import shutil
@@ -16,7 +17,7 @@ from playwright.sync_api import sync_playwright
 import dftfd
 
 ROOT = Path(__file__).parents[2]
-SITE, FOLDER = ROOT / "build" / "site", Path(__file__).parent / "pages"
+SITE, FOLDER = ROOT / "build" / "site", ROOT / "build" / "screenshots"
 KINDS = {
     "start": "index",
     "path": "learn/design",
@@ -45,6 +46,22 @@ def made(folder: Path) -> dict[str, Path]:
     return found
 
 
+def documentation(chromium, opened: dict[str, Path]):
+    """The pictures of docs/: a result on a desktop; the workbench and a result on phones, side by side."""
+    page = chromium.new_page(viewport={"width": 1200, "height": 650})
+    page.goto(opened["result"].as_uri())
+    page.wait_for_timeout(1500)
+    page.screenshot(path=Path(__file__).parent / "view.png")
+    phones = "".join(f'<iframe src="{opened[kind].as_uri()}"></iframe>' for kind in ("workbench", "result"))
+    path = opened["result"].with_name("phones.html")
+    path.write_text(f"<style>body {{ margin: 0 }} iframe {{ width: 390px; height: 780px; border: 0 }}</style>{phones}")
+    page.set_viewport_size({"width": 786, "height": 780})
+    page.goto(path.as_uri())
+    page.wait_for_timeout(2500)
+    page.screenshot(path=Path(__file__).parent / "on_a_phone.png")
+    page.close()
+
+
 def main():
     missing = [name for name in KINDS.values() if not (SITE / f"{name}.html").is_file()]
     if missing:
@@ -62,6 +79,7 @@ def main():
                     name = f"{kind}_{width}{'_dark' if scheme == 'dark' else ''}.jpg"
                     opened.screenshot(path=FOLDER / name, type="jpeg", quality=QUALITY)
                     opened.close()
+        documentation(chromium, pages)
         chromium.close()
     sizes = [path.stat().st_size for path in FOLDER.glob("*.jpg")]
     print(f"{len(sizes)} pictures, {sum(sizes) / 1e6:.2f} MB, in {FOLDER}")
