@@ -471,7 +471,7 @@ def test_mol_files_say_more_than_their_atoms():
         .replace("2  0  0", "2  1  0")
         .replace("M  END", "  1  2  1  0\nM  END")
     )
-    with pytest.warns(InputWarning, match="no hydrogens"):
+    with pytest.warns(InputWarning, match="hydrogens that are left out are not added"):
         molecule(ethane, "sto-3g")
 
 

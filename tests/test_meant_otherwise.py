@@ -1,5 +1,6 @@
 """Names, numbers and objects that mean something else than they were read as: the ninth and tenth round of attacks."""
 
+import json
 import warnings
 from contextlib import nullcontext, suppress
 
@@ -9,9 +10,11 @@ from pyscf import gto, qmmm
 
 import dftfd
 from dftfd import molecule
+from dftfd.batch.entries import read_entries
 from dftfd.benchmarks.energies import Computed
 from dftfd.benchmarks.gmtkn55 import read_gmtkn55
 from dftfd.benchmarks.reaction_energy import ReactionEnergy, _species
+from dftfd.benchmarks.reactions import read_document
 from dftfd.cli import main
 from dftfd.cli.chemistry import _atom_lists
 from dftfd.errors import InputError, InputWarning
@@ -19,6 +22,7 @@ from dftfd.interop.geometric import minimise
 from dftfd.model.input_warnings import warn_about_sizes
 from dftfd.model.options import OPTIONS, Options
 from dftfd.response.polarizability import FREQUENCY
+from dftfd.results.qcschema import _molecule_arguments
 from dftfd.results.thermochemistry import thermochemistry
 from dftfd.system.basis import resolve_basis
 from dftfd.system.comment_line import said_in
@@ -26,6 +30,7 @@ from dftfd.system.geometry import parse_geometry
 from dftfd.system.internal_coordinates import warn_about_dihedrals, warn_about_distances
 from dftfd.system.isotopes import masses
 from dftfd.system.molecule import refuse_names_of_pdb
+from dftfd.system.molfile import _unsaturated
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 
@@ -415,8 +420,32 @@ def test_ions_and_radicals_of_mol_files_without_hydrogens_warn(symbols, bonds, t
     names = ["Cl"] if symbols == "Cl" else list(symbols)
     atoms = "".join(f"    0.0000    0.0000{1.2 * k:10.4f} {name:<2s}  0  0\n" for k, name in enumerate(names))
     text = CHARGED.format(n=len(names), bonds=bonds.count("\n"), atoms=atoms, tail=bonds + tail)
-    with pytest.warns(InputWarning, match="no hydrogens") if warns else nullcontext(), suppress(InputError):
+    expected = pytest.warns(InputWarning, match="hydrogens that are left out are not added") if warns else nullcontext()
+    with expected, suppress(InputError):
         molecule(text, "sto-3g")
+
+
+@pytest.mark.parametrize(
+    ("smiles", "polar"), [("CCO", "O"), ("c1ccccc1O", "O"), ("[O-]CCO", "O"), ("C[NH3+]", "N"), ("OCC[Se]C", "O")]
+)
+def test_mol_files_of_united_atoms_warn(smiles, polar):
+    """Docking programs and force fields keep polar hydrogens only: ethanol was C2HO, a radical or another molecule."""
+    chem = pytest.importorskip("rdkit.Chem")
+    read = chem.MolFromSmiles(smiles)
+    block = lambda m, **kinds: chem.MolToMolBlock(m, **kinds).splitlines()
+    for kinds in ({}, {"kekulize": False}):
+        lines = block(chem.AddHs(read), **kinds)
+        charges = {a.GetIdx() + 1: a.GetFormalCharge() for a in read.GetAtoms() if a.GetFormalCharge()}
+        symbols = lambda m: [a.GetSymbol() for a in m.GetAtoms()]
+        assert _unsaturated(lines, symbols(chem.AddHs(read)), charges, {}) is None
+        some = [a.GetIdx() for a in read.GetAtoms() if a.GetSymbol() == polar][:1]
+        left = chem.AddHs(read, onlyOnAtoms=some)
+        assert "bonds of" in _unsaturated(block(left, **kinds), symbols(left), charges, {})
+    text = "\n\n\n  3  2  0  0  0  0  0  0  0  0999 V2000\n" + "".join(
+        f"    0.0000    0.0000{z:10.4f} {name}   0  0\n" for name, z in (("C", 0), ("O", 1.41), ("H", 2.4))
+    )
+    with pytest.warns(InputWarning, match=r"atom 1 \(C\) has 1 bonds of 4; hydrogens that are left out are not added"):
+        molecule(text + "  1  2  1  0\n  2  3  1  0\nM  END\n", "sto-3g", spin=1)
 
 
 @pytest.mark.parametrize(
@@ -485,7 +514,17 @@ def test_atoms_of_a_scan_that_count_from_1_warn():
 @pytest.mark.parametrize(
     ("name", "about"),
     [("o2_triplet", "spin"), ("Triplet-O2", "spin"), ("o2_biradical", "spin"), ("o2 dianion", "charge")]
-    + [("o2-", "charge"), ("O2_2-", "charge"), ("o2^2+", "charge"), ("deprotonated", "charge")],
+    + [("o2-", "charge"), ("O2_2-", "charge"), ("o2^2+", "charge"), ("deprotonated", "charge")]
+    + [("o2_minus", "charge"), ("o2_2minus", "charge"), ("o2plus2", "charge"), ("O2_pos", "charge")]
+    + [("o2_neg", "charge"), ("oxygen_plus", "charge"), ("oxygen+", "charge"), ("peroxide", "charge")]
+    + [("o2_charge-2", "charge"), ("o2_q+2", "charge"), ("o2_chg2", "charge"), ("o2_-2", "charge")]
+    + [
+        ("oxygen_ion", "charge"),
+        ("o2_radical", "spin"),
+        ("o2_rad", "spin"),
+        ("o2_mult3", "spin"),
+        ("o2 spin 2", "spin"),
+    ],
 )
 def test_names_of_files_and_species_mention_charge_and_spin(name, about, tmp_path):
     """A neutral closed shell was computed without a word."""
@@ -501,11 +540,74 @@ def test_names_of_files_and_species_mention_charge_and_spin(name, about, tmp_pat
 
 
 @pytest.mark.parametrize(
-    "name", ["o2", "o2-2", "o2_opt-1", "o2-ts", "1o2+h2o", "singlet", "cations_ref7x", "dissociation"]
+    "name",
+    ["o2", "o2-2", "o2_opt-1", "o2-ts", "1o2+h2o", "singlet", "cations_ref7x", "dissociation", "ion-pair", "o2-pos-1"]
+    + ["o2_plus_he", "q_1", "c1", "charge0", "spin1", "g+t-", "scan_charge", "dimethyl_peroxide", "gradient"],
 )
 def test_other_names_of_files_mention_nothing(name, tmp_path):
     (tmp_path / f"{name}.xyz").write_text("2\n\nO 0 0 0\nO 0 0 1.2\n")
     assert molecule(tmp_path / f"{name}.xyz", "sto-3g").n_electrons == 16
+
+
+def test_names_in_other_places_mention_charge_and_spin(tmp_path):
+    """Folders, frames, rows of tables, pairs of a batch, QCSchema, sets and titles of mol files."""
+    oxygen, anion = "2\n\nO 0 0 0\nO 0 0 1.2\n", "but has charge=0"
+    (tmp_path / "o2-").mkdir()
+    (tmp_path / "triplets").mkdir()
+    for file in ("o2.xyz", "o2-/struc.xyz", "triplets/o2.xyz"):
+        (tmp_path / file).write_text(oxygen)
+    (tmp_path / "o2-.xyz").write_text(oxygen * 2)
+    (tmp_path / "t.csv").write_text("file,name,spin\no2.xyz,superoxide anion,0\n")
+    with pytest.warns(InputWarning, match="the input says 'o2-', but no charge"):
+        molecule(tmp_path / "o2-" / "struc.xyz", "sto-3g")
+    assert molecule(tmp_path / "triplets" / "o2.xyz", "sto-3g").spin == 0
+    for source in (str(tmp_path / "t.csv"), str(tmp_path / "o2-.xyz"), ("o2_anion", oxygen)):
+        with pytest.warns(InputWarning, match=f"molecule .* of the batch is called .*{anion}"):
+            read_entries([source], {"basis": "sto-3g"})
+        read_entries([source], {"basis": "sto-3g", "charge": 0})
+    for field in ({"name": "O2-"}, {"comment": "superoxide dianion"}):
+        atoms = {"symbols": ["O", "O"], "geometry": [0, 0, 0, 0, 0, 2.3], "molecular_charge": 0} | field
+        with pytest.warns(InputWarning, match=anion):
+            _molecule_arguments(atoms, "molecule")
+    document = {"dftfd_benchmark": 1, "molecules": {"o2_anion": {"atoms": "O 0 0 0; O 0 0 1.2"}}, "reactions": []}
+    (tmp_path / "set.json").write_text(json.dumps(document))
+    with pytest.warns(InputWarning, match=anion):
+        read_document(tmp_path / "set.json")
+    document["molecules"]["o2_anion"]["charge"] = 0
+    (tmp_path / "set.json").write_text(json.dumps(document))
+    read_document(tmp_path / "set.json")
+    atoms = "".join(f"{0:10.4f}{0:10.4f}{z:10.4f} He  0  0\n" for z in (0, 3))
+    mol = CHARGED.format(n=2, bonds=0, tail="", atoms=atoms)
+    with pytest.warns(InputWarning, match="'he2\\+', but no charge"):
+        molecule("he2+" + mol, "sto-3g")
+
+
+def test_names_of_files_mention_units_and_isotopes(tmp_path):
+    """Helium 5 bohr apart was 5 angstrom apart; heavy water had protons."""
+    for name in ("he2_bohr", "He2-in-Bohr"):
+        (tmp_path / f"{name}.xyz").write_text("2\n\nHe 0 0 0\nHe 0 0 5\n")
+        with pytest.raises(InputError, match="marked as in bohr, but would be read in angstrom"):
+            molecule(tmp_path / f"{name}.xyz", "sto-3g")
+        assert molecule(tmp_path / f"{name}.xyz", "sto-3g", unit="bohr").coordinates[1, 2] == 5.0
+    for name in ("d2o", "D2O_opt", "CD3OH", "water_deuterated", "b3lyp-d3", "bohrium", "direct", "2h"):
+        (tmp_path / f"{name}.xyz").write_text("2\n\nHe 0 0 0\nHe 0 0 5\n")
+        warns = "d" in name.lower()[:3] or "deut" in name
+        says = pytest.warns(InputWarning, match="names isotopes") if warns and name != "direct" else nullcontext()
+        with says:
+            molecule(tmp_path / f"{name}.xyz", "sto-3g")
+
+
+def test_a_charge_in_the_first_frame_alone_warns(tmp_path):
+    """Programs and scripts write it once: the other frames were neutral."""
+    said = "2\n{}\nHe 0 0 0\nHe 0 0 3\n"
+    (tmp_path / "path.xyz").write_text(said.format("charge=2") + said.format("step 1") + said.format("charge=2"))
+    with pytest.warns(InputWarning, match=r"says 'charge=2 .first frame.', but no charge as a number"):
+        assert molecule(f"{tmp_path / 'path.xyz'}@1", "sto-3g").charge == 0
+    assert molecule(f"{tmp_path / 'path.xyz'}@-1", "sto-3g").charge == 2
+    with pytest.warns(InputWarning, match=r"says charge=2 .first frame., but another frame no charge"):
+        read_entries([str(tmp_path / "path.xyz")], {"basis": "sto-3g"})
+    (tmp_path / "two.xyz").write_text(said.format("charge=2") + said.format("neon").replace("He", "Ne"))
+    assert molecule(f"{tmp_path / 'two.xyz'}@1", "sto-3g").charge == 0
 
 
 @pytest.mark.parametrize("comment", ["charg\u0435=-2", "\u0441harge: -2", "-\u0662 \u0661", "ch\u0430rge \u2212\u06f2"])

@@ -17,6 +17,7 @@ from dftfd.errors import (
     DftfdError,
     FileError,
     InputError,
+    InputWarning,
     NotConvergedError,
     NumericalError,
     ResourceError,
@@ -36,7 +37,16 @@ from dftfd.runtime.notebook import ShownAsText
 from dftfd.runtime.plain_text import csv_table
 from dftfd.runtime.progress import as_progress
 from dftfd.scf.orbitals import occupied_orbitals
-from dftfd.system.geometry import electrons_of, frame_of, is_coordinate_text, read_geometries, read_text, split_frames
+from dftfd.system.comment_line import warn_about_name
+from dftfd.system.geometry import (
+    electrons_of,
+    frame_of,
+    is_coordinate_text,
+    read_geometries,
+    read_text,
+    said_by_first,
+    split_frames,
+)
 from dftfd.system.molecule import Molecule, molecule
 from dftfd.system.smiles import is_smiles
 from dftfd.tasks.optimization import optimize
@@ -172,19 +182,35 @@ def read_entries(molecules, options: dict) -> list[Entry]:
     for item in molecules:
         item, own = (item[:2], item[2]) if _has_options(item) else (item, {})
         try:
-            sources = list(_sources(item))
+            sources = list(_sources(item, options))
         except DftfdError as error:
             entries.append(Entry(len(entries), _name(item), None, error, own))
             continue
         for name, source in sources:
             try:
                 source, given = source if isinstance(source, _Row) else (source, {})
-                system = source if isinstance(source, Molecule) else molecule(source, **{**options, **given})
-                problem = None
+                system, problem = source, None
+                if not isinstance(source, Molecule):
+                    system = molecule(source, **{**options, **given})
+                    if name != source and _is_named(item):  # a file has warned of its own name
+                        _warn_about_name(name, system, {n for n, x in {**options, **given}.items() if x is not None})
             except DftfdError as error:
                 system, problem = None, error
             entries.append(Entry(len(entries), name, system, problem, own))
     return entries
+
+
+def _is_named(item):
+    """Whether what an entry is called is a name: of a pair, or of a file's rows and frames."""
+    return isinstance(item, os.PathLike | tuple) or (isinstance(item, str) and not is_coordinate_text(item))
+
+
+def _warn_about_name(name, found, given):
+    """Warn where the name of a row, a frame or a pair speaks of a charge or spin that is neither read nor given."""
+    symbols = [symbol for symbol, is_ghost in zip(found.symbols, found.ghost, strict=True) if not is_ghost]
+    has = {about: getattr(found, about) for about in {"charge", "spin"} - given}
+    stem = os.path.splitext(os.path.basename(re.sub(r"(?<=[.]...):[0-9]+\Z", "", name)))[0]
+    warn_about_name(f"molecule {shown(name)} of the batch", stem, symbols, has)
 
 
 def _has_options(item):
@@ -203,8 +229,11 @@ def stands_for_many(source: str) -> bool:
     return len(split_frames(read_text(source))) > 1
 
 
-def _sources(item) -> Iterator[tuple[str, object]]:
-    """Names and sources of molecules behind one entry of a batch."""
+def _sources(item, options) -> Iterator[tuple[str, object]]:
+    """Names and sources of molecules behind one entry of a batch.
+
+    options: those of the batch's molecules.
+    """
     if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
         yield item
     elif isinstance(item, os.PathLike) or (isinstance(item, str) and not is_coordinate_text(item)):
@@ -221,6 +250,14 @@ def _sources(item) -> Iterator[tuple[str, object]]:
                     "batch share their options. Run it alone."
                 )
             frames = split_frames(read_geometries(path))
+            for about, words in said_by_first(frames, range(len(frames))).items():
+                if options.get(about) is None:
+                    warnings.warn(
+                        f"file {shown(path)} says {words}, but another frame no {about}; give {about}=, or write it "
+                        "into each.",
+                        InputWarning,
+                        stacklevel=4,
+                    )
             yield from ((f"{path}:{k}", text) for k, text in enumerate(frames, 1)) if frames[1:] else [(path, path)]
     else:
         yield _name(item), item

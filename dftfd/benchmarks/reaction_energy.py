@@ -6,7 +6,6 @@ Its species are computed as those of benchmark sets are (dftfd.benchmarks.energi
 import math
 import os
 import re
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from html import escape
@@ -17,7 +16,7 @@ import numpy as np
 
 from dftfd.benchmarks.energies import Computed, How, Step, checked_options, compute, name_of, settings_in_words
 from dftfd.benchmarks.reactions import FREE, BenchmarkSet, Reaction, Species, require_balanced, text_of_atoms
-from dftfd.errors import DftfdError, FileError, FunctionalError, InputError, InputWarning, shown
+from dftfd.errors import DftfdError, FileError, FunctionalError, InputError, shown
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM, BOLTZMANN, HARTREE_IN_KCAL, HARTREE_IN_KJ, is_pyscf_mole
 from dftfd.model.forces import require_energy
@@ -31,7 +30,7 @@ from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.documents import write_tree
 from dftfd.runtime.files import require_ending, write_text
 from dftfd.runtime.notebook import ShownAsText
-from dftfd.system.comment_line import said_by_name
+from dftfd.system.comment_line import warn_about_name
 from dftfd.system.geometry import electrons_of, is_coordinate_text
 from dftfd.system.molecule import molecule
 from dftfd.system.smiles import is_smiles
@@ -284,9 +283,8 @@ def _species(label, given, of_molecule) -> Species:
         said = str(error).partition(" (--spin")[0].rstrip(".")
         hint = "" if said == str(error).rstrip(".") else f"; write {label}:CHARGE,MULTIPLICITY"
         raise type(error)(f"species {shown(label)}: {said}{hint}.") from error
-    named = said_by_name(label, read.symbols) if label in given else {}
-    if silent := [f"{said!r}, but has {about}=0" for about, said in named.items() if not getattr(read, about)]:
-        warnings.warn(f"species {shown(label)} is called {silent[0]}.", InputWarning, stacklevel=4)
+    if label in given:
+        warn_about_name(f"species {shown(label)}", label, read.symbols, {"charge": read.charge, "spin": read.spin})
     return Species(label, text_of_atoms(read.labels, read.coordinates * BOHR_IN_ANGSTROM), read.charge, read.spin)
 
 

@@ -22,6 +22,7 @@ from dftfd.libcint.mole import HARTREE_IN_EV, HARTREE_IN_KCAL
 from dftfd.runtime.arguments import Kind, instance, mapping, number, refuse_unknown, text, whole
 from dftfd.runtime.files import read_bytes
 from dftfd.runtime.json_reader import parse_json
+from dftfd.system.comment_line import warn_about_name
 from dftfd.system.geometry import parse_geometry, read_geometry_file
 
 UNITS = {"kcal/mol": 1.0, "hartree": HARTREE_IN_KCAL, "ev": HARTREE_IN_KCAL / HARTREE_IN_EV, "kj/mol": 1 / 4.184}
@@ -319,6 +320,8 @@ def _species(name, entry, folder, where) -> Species:
             _warn(f"{where}: the geometry says {geometry.mentions[key]!r}, but no {key} as a number; {key}=0 is used.")
         elif key in given and said.get(key, given[key]) != given[key]:
             _warn(f"{where}: the geometry says {key}={said[key]}, but {key}={given[key]} was given and is used.")
+    has = {"charge": 0, "spin": 0} | said
+    warn_about_name(where, name, geometry.symbols, {key: has[key] for key in has.keys() - given.keys()})
     basis = None if entry.get("basis") is None else text.checked(f"{where}, basis", entry["basis"])
     return Species(name, atoms, basis=basis, **said | given)
 

@@ -17,6 +17,7 @@ from dftfd.libcint.mole import average_masses, common_masses
 from dftfd.runtime.arguments import each, flag, number, refuse_unknown, text
 from dftfd.runtime.files import write_text
 from dftfd.runtime.json_reader import as_json, parse_json
+from dftfd.system.comment_line import warn_about_name
 from dftfd.system.geometry import read_text, require_few_atoms
 from dftfd.system.molfile import warn_of_isotopes
 
@@ -115,7 +116,12 @@ def _molecule_arguments(molecule, where):
     parts = molecule.get("fragment_charges")
     if parts is not None and sum(each(number()).checked(f"{where}, fragment_charges", parts)) != charge:
         raise InputError(f"{where}: fragment_charges {shown(parts)} do not add up to the molecular_charge {charge}.")
-    return {"source": atoms, "unit": "bohr", "charge": round(charge), "spin": round(multiplicity) - 1}
+    has = {"charge": round(charge), "spin": round(multiplicity) - 1}
+    named = [symbol for symbol, is_real in zip(symbols, real, strict=True) if is_real]
+    for name in ("name", "comment"):
+        if isinstance(molecule.get(name), str):
+            warn_about_name(f"{where}, {name} {shown(molecule[name])},", molecule[name], named, has)
+    return {"source": atoms, "unit": "bohr"} | has
 
 
 def _tell_of_isotopes(molecule, symbols, where):

@@ -6,13 +6,15 @@ Entries `key=value` of other keys, and text in quotes behind them, say nothing. 
 multiplicity in words that are not understood is refused: nobody is told otherwise that the molecule is another one.
 """
 
+import os
 import re
 import unicodedata
+import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from dftfd.errors import InputError, shown
+from dftfd.errors import InputError, InputWarning, shown
 from dftfd.runtime.written_numbers import DASHES, whole
 from dftfd.system.molfile import warn_of_isotopes
 
@@ -75,11 +77,13 @@ _IONS = (
     r"|(?:per|super)oxide"
 )
 """Names of ions that are neutral molecules with a closed shell on paper, when they stand alone."""
-_ISOTOPES = re.compile(
+_DEUTERATED = (
     r"(?<![A-Za-z0-9])(?:D2?(?:O|S|F|Cl|Br|CN)(?![a-z])|HDO|HOD|CDCl3|(?:[A-Z][a-z]?[0-9]?){0,6}(?:C|N|O|S|Si)D[2-9])"
-    r"|\w-d[1-9][0-9]?(?!\w)|(?<![\w.])\^?(?:13C|15N|1[78]O|[23]H)(?!\w)"
     r"|(?i:deuter(?:ated|ium|ide)|tritiated|tritium|heavy water|isotop(?:e|ologue|omer)s?(?!\w))"
 )
+_ISOTOPES = re.compile(rf"{_DEUTERATED}|\w-d[1-9][0-9]?(?!\w)|(?<![\w.])\^?(?:13C|15N|1[78]O|[23]H)(?!\w)")
+_ISOTOPES_IN_NAMES = re.compile(rf"{_DEUTERATED}|(?<![A-Za-z0-9])(?:d2o|hdo|hod|cdcl3)(?![A-Za-z0-9])")
+_UNIT_IN_NAMES = re.compile(r"(?<![a-z])(bohr|angstrom)s?(?![a-z])", re.I)
 _NUMBER = re.compile(r"(?<![\w.])(?:[0-9]+|[+-][1-9]\.0*)(?![\w.])")
 _ALONE = re.compile(r"[(\[]?([+-]?[0-9]{1,2})[\s,;/]{1,9}([0-9]{1,2})[)\]]?")
 _UNIT_AT_END = re.compile(r"\s(?:in |units? ?[=:]? ?)?[(\[]?(?:bohrs?|angstroms?|au|a\.u\.)[)\]]?\Z", re.I)
@@ -248,20 +252,57 @@ def ion_of_atoms(comment: str, symbols: Sequence[str]) -> dict[str, str]:
     return {}
 
 
+_END = r"[\s_-]?[1-3]?\Z"
 _IN_NAMES = {
     "charge": re.compile(
-        r"(?<![a-z])(?:mono|di|tri)?(?:cation|anion)(?:ic)?(?![a-z])|(?<![a-z])(?:de)?protonated", re.I
+        r"(?<![a-z])(?:mono|di|tri)?(?:cation|anion)(?:ic)?(?![a-z])|(?<![a-z])(?:de)?protonated"
+        r"|(?<![a-z])ion(?![a-z]|[\s_-]?pair)|(?<![a-z])(?:charge|chrg|chg|q)[\s_=-]?[+-][1-9](?![\w.])"
+        rf"|(?<![a-z])(?:charge|chrg|chg)[\s_=]?[1-9](?![\w.])|[\s_-][1-3]?(?:minus|neg(?:ative)?|plus){_END}"
+        rf"|_[+-][1-9]\Z|\A[a-z0-9()\[\]]{{3,}}\^?[0-9]?[+-]{{1,3}}\Z|\A\W*(?:{_IONS})\W*\Z",
+        re.I,
     ),
     "spin": re.compile(
-        rf"(?<![a-z])(?:{'|'.join(list(_NAMES)[1:])}|(?:bi|di)radical(?:oid)?|high[ _-]?spin)(?![a-z])", re.I
+        rf"(?<![a-z])(?:{'|'.join(list(_NAMES)[1:])}|(?:bi|di)?radical(?:oid)?|rad|high[ _-]?spin|open[ _-]?shell)"
+        r"(?![a-z])|(?<![a-z])(?:multiplicity|mult|spin)[\s_=-]?[2-9](?![\w.])",
+        re.I,
     ),
 }
+_SIGN_IN_WORDS = re.compile(r"(?:[\s_^-]([1-3]))?[\s_-]?(plus|pos(?:itive)?|minus|neg(?:ative)?)[\s_]?([1-3]?)\Z", re.I)
 
 
 def said_by_name(name: str, symbols: Sequence[str]) -> dict[str, str]:
-    """Words of the name of a file or a species by what they are about: o2_triplet, co3_dianion, fe2+, so4_2-."""
-    words = {about: found[0] for about, pattern in _IN_NAMES.items() if (found := pattern.search(name[:_LONGEST]))}
-    return ion_of_atoms(name.replace("_", "^"), symbols) | words
+    """Words of the name of a file or a species by what they are about: o2_triplet, co3_dianion, so4_2-, no3_minus."""
+    name = name[:_LONGEST].translate(DASHES)
+    words = {about: found[0].strip(" _") for about, pattern in _IN_NAMES.items() if (found := pattern.search(name))}
+    signs = _SIGN_IN_WORDS.sub(lambda m: f"^{m[1] or m[3]}{'+' if m[2][0] in 'pP' else '-'}", name)
+    return ion_of_atoms(signs.replace("_", "^"), symbols) | words
+
+
+def said_by_path(path: str, symbols: Sequence[str]) -> dict[str, str]:
+    """The words of a file's name, and of its folder if that is nothing else: triplet/o2.xyz, oh-/struc.xyz."""
+    folder = os.path.basename(os.path.dirname(path))
+    words = said_by_name(folder, symbols) if folder else {}
+    stem = os.path.splitext(os.path.basename(path))[0]
+    return {about: word for about, word in words.items() if word == folder} | said_by_name(stem, symbols)
+
+
+def unit_of_path(path: str) -> str | None:
+    """'bohr' or 'angstrom' where a file's name says it; warns of isotopes in the name."""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    if _ISOTOPES_IN_NAMES.search(stem.replace("_", " ")):
+        warn_of_isotopes(f"the name of {shown(stem)}")
+    found = _UNIT_IN_NAMES.search(stem)
+    return found[1].lower() if found else None
+
+
+def warn_about_name(where: str, name: str, symbols: Sequence[str], has: Mapping[str, int]) -> None:
+    """Warn where a name speaks of a charge or unpaired electrons and a molecule has none.
+
+    has: its charge and spin, those that may be meant otherwise.
+    """
+    silent = [f"{w!r}, but has {about}=0" for about, w in said_by_name(name, symbols).items() if has.get(about) == 0]
+    if silent:
+        warnings.warn(f"{where} is called {silent[0]}.", InputWarning, stacklevel=4)
 
 
 def unit_of(text: str, source: str) -> str | None:

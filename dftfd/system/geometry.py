@@ -20,6 +20,7 @@ import os
 import re
 import warnings
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,15 @@ from dftfd.system.columns import (
     warn_of_columns,
     words_behind,
 )
-from dftfd.system.comment_line import ion_of_atoms, said_behind, said_by_name, said_in, unit_of
+from dftfd.system.comment_line import (
+    ion_of_atoms,
+    said_behind,
+    said_by_name,
+    said_by_path,
+    said_in,
+    unit_of,
+    unit_of_path,
+)
 from dftfd.system.molfile import atoms_of, is_molfile, records, titles
 
 MAX_FILE_BYTES = 32 * 2**20
@@ -75,6 +84,11 @@ class Geometry:
     unit: str | None = None
     mentions: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def symbols(self) -> list[str]:
+        """The elements of the atoms that are no ghosts."""
+        return [name.symbol for name in self.names if not name.ghost]
+
 
 def is_coordinate_text(source: str) -> bool:
     """True for text that holds coordinates: with a newline or a semicolon. Anything else is taken as a path.
@@ -104,7 +118,7 @@ def parse_geometry(text: str, source: str = "coordinates") -> Geometry:
         lines = only[0].splitlines() if len(only) == 1 else lines
         found, charge, spin = atoms_of(lines, source)
         require_few_atoms(len(found))
-        said = said_behind(titles(lines))
+        said = said_by_name(lines[0].strip(), [name for name, _ in found]) | said_behind(titles(lines))
         mentions = {name: word for name, word in said.items() if not {"charge": charge, "spin": spin}[name]}
         return replace(_named(found), charge=charge, spin=spin, unit="angstrom", mentions=mentions)
     first = next((line for line in lines if line.strip()), "")
@@ -171,15 +185,29 @@ def read_geometry_file(path) -> Geometry:
             f"file {file!r} has {len(frames)} frames, @0 to @{len(frames) - 1} or @-1 for the last; there is no "
             f"@{number}."
         )
-    return _of_file(frames[number], str(path), file)
+    found = _of_file(frames[number], str(path), file)
+    return replace(found, mentions=said_by_first(frames, [number % len(frames)]) | dict(found.mentions))
 
 
 def _of_file(text, path, file) -> Geometry:
     """The atoms of a text; what it does not say of charge and spin, the name of its file may mention."""
     found = parse_geometry(text, source=f"file {path!r}")
-    named = said_by_name(Path(file).stem, [name.symbol for name in found.names if not name.ghost])
+    named = said_by_path(file, found.symbols)
     unsaid = {about: word for about, word in named.items() if getattr(found, about) is None}
-    return replace(found, mentions=unsaid | dict(found.mentions))
+    return replace(found, unit=found.unit or unit_of_path(file), mentions=unsaid | dict(found.mentions))
+
+
+def said_by_first(frames: Sequence[str], chosen: Sequence[int]) -> dict[str, str]:
+    """'charge=-1 (first frame)' by what it is about, where a chosen frame of the same atoms does not say it."""
+    found: dict[str, str] = {}
+    with suppress(InputError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        first = parse_geometry(frames[0])
+        said = {about: value for about in ("charge", "spin") if (value := getattr(first, about))}
+        for frame in (parse_geometry(frames[k]) for k in chosen if said and k):
+            silent = [about for about in said if getattr(frame, about) is None and frame.symbols == first.symbols]
+            found |= {about: f"{about}={said[about]} (first frame)" for about in silent}
+    return found
 
 
 def frame_of(path: str) -> tuple[str, int] | None:

@@ -330,7 +330,7 @@ def _check_unit(geometry, unit):
     if geometry.unit not in (None, unit):
         raise InputError(
             f"the geometry is marked as in {geometry.unit}, but would be read in {unit}: give "
-            f"unit={geometry.unit!r} (--unit {geometry.unit}), or remove the word from the comment line."
+            f"unit={geometry.unit!r} (--unit {geometry.unit}), or remove the word from the comment line or the name."
         )
 
 

@@ -74,9 +74,9 @@ def atoms_of(lines, source: str) -> tuple[list[tuple[str, list[float]]], int, in
         raise InputError(
             f"{source}: radicals M  RAD of {shown([*radicals.values()])}; 1 to 3 expected, singlet, doublet, triplet."
         )
-    if _lacks_hydrogens(lines, [name for name, _ in atoms], charges, radicals):
+    if lacks := _unsaturated(lines, [name for name, _ in atoms], charges, radicals):
         warnings.warn(
-            f"{source} has no hydrogens, although free valences remain: none are added.",
+            f"{source}: {lacks}; hydrogens that are left out are not added, radicals are told by M  RAD.",
             InputWarning,
             stacklevel=5,
         )
@@ -98,35 +98,44 @@ def _is_line_of_atom(line):
     return line[31:32].isalpha() and all(real(line[k : k + 10].strip()) is not None for k in (0, 10, 20))
 
 
-_VALENCES = {"B": 3, "C": 4, "N": 3, "O": 2, "Si": 4, "P": 3, "S": 2} | dict.fromkeys(("F", "Cl", "Br", "I"), 1)
+_VALENCES = {"B": 3, "C": 4, "N": 3, "O": 2, "Si": 4, "P": 3, "S": 2, "Ge": 4, "As": 3, "Se": 2}
+_VALENCES |= dict.fromkeys(("F", "Cl", "Br", "I"), 1)
 """Fewest bonds of neutral atoms without radical electrons."""
 
 _FREE = {1: 2, 2: 1, 3: 2}
 """Bonds that a radical lacks, by M  RAD's numbers."""
 
-_PER_CHARGE = {"B": -1} | dict.fromkeys(("N", "O", "P", "S", "F", "Cl", "Br", "I"), 1)
+_PER_CHARGE = {"B": -1} | dict.fromkeys(("N", "O", "P", "S", "As", "Se", "F", "Cl", "Br", "I"), 1)
 """How many bonds more a positive charge makes; of other elements any charge takes one: NH4+, BH4-, CH3+, CH3-."""
 
 
-def _lacks_hydrogens(lines, symbols, charges, radicals) -> bool:
-    """Whether there are no hydrogens, though the bonds of an atom add up to less than its valence.
+def _unsaturated(lines, symbols, charges, radicals) -> str | None:
+    """The first atom whose bonds add up to less than its valence, in words; None where there is none.
 
+    With hydrogens a whole bond has to be missing, of no radical, bonded to those of `_VALENCES` and hydrogen alone:
+    files may have no bonds at all, none to metals, or aromatic ones that charges share.
     charges, radicals: by the numbers of atoms, from 1; of radicals those of M  RAD.
     """
-    if "H" in symbols:
-        return False
-    bonds = [0.0] * len(symbols)
+    bonds, is_usual = [0.0] * len(symbols), [True] * len(symbols)
+    elements = [symbol.capitalize() for symbol in symbols]
     for line in lines[4 + len(symbols) :][: whole(lines[3][3:6].strip()) or 0]:
         first, second, order = (whole(line[k : k + 3].strip()) or 0 for k in (0, 3, 6))
-        for atom in (first, second):
-            if 1 <= atom <= len(symbols):
+        if 1 <= min(first, second) <= max(first, second) <= len(symbols):
+            for atom, other in ((first, second), (second, first)):
                 bonds[atom - 1] += 1.5 if order == _AROMATIC else order
-    for k, symbol in enumerate(map(str.capitalize, symbols), start=1):
+                is_usual[atom - 1] &= elements[other - 1] in {"H", *_VALENCES} and order <= _AROMATIC
+    has_hydrogens = "H" in elements
+    if has_hydrogens and not any(bonds):
+        return None
+    for k, symbol in enumerate(elements, start=1):
         charge = charges.get(k, 0)
         of_charge = charge * _PER_CHARGE[symbol] if symbol in _PER_CHARGE else -abs(charge)
-        if bonds[k - 1] < _VALENCES.get(symbol, -9) + of_charge - _FREE.get(radicals.get(k, 0), 0):
-            return True
-    return False
+        valence = _VALENCES.get(symbol, -9) + of_charge - _FREE.get(radicals.get(k, 0), 0)
+        if bonds[k - 1] < valence and (
+            not has_hydrogens or (is_usual[k - 1] and bonds[k - 1] <= valence - 1 and k not in radicals)
+        ):
+            return f"atom {k} ({symbol}) has {bonds[k - 1]:g} bonds of {valence}"
+    return None
 
 
 def _property(lines, n_atoms, name, source) -> dict[int, int] | None:
