@@ -314,7 +314,8 @@ def test_a_molecule_takes_charge_and_spin_of_its_file(tmp_path):
     path = tmp_path / "frames.xyz"
     path.write_text(cation + WATER_XYZ + WATER_XYZ.replace("water, angstrom", "charge=-1 spin=1"))
     assert (molecule(cation).charge, molecule(cation).spin) == (1, 1)
-    jobs = read_entries([path], {"basis": "sto-3g"})
+    with pytest.warns(InputWarning, match="another frame no charge"):
+        jobs = read_entries([path], {"basis": "sto-3g"})
     assert [(job.molecule.charge, job.molecule.spin) for job in jobs] == [(1, 1), (0, 0), (-1, 1)]
     with pytest.warns(InputWarning, match="charge=1, but charge=-1 was given"):
         assert molecule(cation, charge=-1, spin=1).charge == -1

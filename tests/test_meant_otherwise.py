@@ -597,6 +597,48 @@ def test_names_of_files_mention_units_and_isotopes(tmp_path):
             molecule(tmp_path / f"{name}.xyz", "sto-3g")
 
 
+@pytest.mark.parametrize(
+    ("comment", "about"),
+    [
+        ("18 electrons", "charge"),
+        ("O2, N_e = 14", "charge"),
+        ("nelec=17", "charge"),
+        ("number of electrons: 15", "charge"),
+    ]
+    + [("9 up 7 down", "spin"), ("Nup=9 Ndn=7", "spin"), ("alpha 9, beta 9", "charge"), ("electrons 9/7", "spin")]
+    + [("charge ++ opt", "charge"), ("charge -II opt", "charge"), ("charge-state 2", "charge"), ("c 2 m 1", "charge")]
+    + [
+        ("c 0 m 3", "spin"),
+        ("S**2 2.0", "spin"),
+        ("S(S+1)=2", "spin"),
+        ("tripl. opt", "spin"),
+        ("moment 2 muB", "spin"),
+    ],
+)
+def test_numbers_of_electrons_and_short_words_are_mentioned(comment, about):
+    for text in (f"2\n{comment}\nO 0 0 0\nO 0 0 1.2", f"# {comment}\nO 0 0 0\nO 0 0 1.2"):
+        try:
+            assert about in parse_geometry(text).mentions, text
+        except InputError as error:
+            assert "is not understood" in str(error)
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["16 electrons", "12 valence electrons", "CAS 8 electrons", "8 up 8 down", "2 electrons"]
+    + ["electron density 5", "E 14", "N=14", "round trips 2", "14 e", "ne 10.4"],
+)
+def test_numbers_of_other_electrons_are_silent(comment):
+    assert not parse_geometry(f"2\n{comment}\nO 0 0 0\nO 0 0 1.2").mentions
+
+
+def test_atoms_thousands_of_angstrom_apart_warn():
+    """Coordinates without their points, 7572 for 0.7572, were a water molecule of three atoms far apart."""
+    with pytest.warns(InputWarning, match="are decimal points missing"):
+        molecule("O 0 0 1173; H 0 7572 -4692; H 0 -7572 -4692", "sto-3g")
+    assert molecule("He 0 0 0; He 0 0 500", "sto-3g").n_atoms == 2
+
+
 def test_a_charge_in_the_first_frame_alone_warns(tmp_path):
     """Programs and scripts write it once: the other frames were neutral."""
     said = "2\n{}\nHe 0 0 0\nHe 0 0 3\n"

@@ -250,14 +250,16 @@ def _sources(item, options) -> Iterator[tuple[str, object]]:
                     "batch share their options. Run it alone."
                 )
             frames = split_frames(read_geometries(path))
-            for about, words in said_by_first(frames, range(len(frames))).items():
-                if options.get(about) is None:
-                    warnings.warn(
-                        f"file {shown(path)} says {words}, but another frame no {about}; give {about}=, or write it "
-                        "into each.",
-                        InputWarning,
-                        stacklevel=4,
-                    )
+            unsaid = {
+                k: words for k, words in said_by_first(frames, range(len(frames))).items() if options.get(k) is None
+            }
+            if unsaid:
+                warnings.warn(
+                    f"file {shown(path)} says {', '.join(unsaid.values())}, but another frame no "
+                    f"{' or '.join(unsaid)}; give {', '.join(f'{about}=' for about in unsaid)}, or write it into each.",
+                    InputWarning,
+                    stacklevel=4,
+                )
             yield from ((f"{path}:{k}", text) for k, text in enumerate(frames, 1)) if frames[1:] else [(path, path)]
     else:
         yield _name(item), item

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import InputError, InputWarning, shown
 from dftfd.runtime.written_numbers import DASHES, whole
 from dftfd.system.molfile import warn_of_isotopes
@@ -103,7 +104,8 @@ _MENTIONS = {
         rf"|(?:charge\W{{1,3}}(?:of |is )?(?:minus |plus )?|minus |plus ){_COUNT}"
         rf"|{_COUNT} electrons? (?:removed|added|more|less)|{_COUNT} (?:extra|additional|excess|missing) electrons?"
         rf"|(?:singly|doubly|triply|[1-3]e|{_COUNT}[ -]electron) (?:reduced|oxidi[sz]ed)"
-        r"|(?<![^\W_])[cq][+-]?[1-9][ _,;]?m[1-9](?!\w)|--?(?:c|q|chrg|charge)[ =][+-]?[1-9]|q ?[+-]?[1-9](?![\w.])"
+        r"|(?<![^\W_])[cq][ =:]{0,3}[+-]?[1-9][ _,;|]{0,3}m[ =:]{0,3}[1-9](?!\w)"
+        r"|--?(?:c|q|chrg|charge)[ =][+-]?[1-9]|q ?[+-]?[1-9](?![\w.])"
         r"|\A[+-]?[1-3][ ,]+[1-7][ ,]+(?=[+-]?[0-9]*\.[0-9])|\A[1-4][ ,]+[1-7][ ,]+[A-Z(\[]\S*"
         rf"|(?:\A|[,;(] ?)c of [+-]?[1-9]|\A\W*(?:{_IONS})\W*\Z)(?![A-Za-z])"
         r"|(?<![\w.=:+-])[+-][1-9](?![\w.])|(?<![\w.+-])[1-9][+-](?![\w.+-])|_[+-][1-9](?![0-9.])"
@@ -114,8 +116,10 @@ _MENTIONS = {
         rf"(?<![a-z])(?:{'|'.join(list(_NAMES)[1:])}|octet|nonet|hextet|(?:du|quadru|quintu|sextu)plet"
         r"|(?:bi|di)?radical|(?:high|intermediate)[ -]spin"
         r"|open[ -]shell|(?:one|two|three|four|five) unpaired|dublett?|triplett|T1 (?:state|geometry|minimum))(?![a-z])"
-        r"|(?<![^\W_])[cq][+-]?[0-9][ _,;]?m[2-9](?!\w)|(?<![\w.])\^[2-7](?=(?-i:[A-Z]))|(?:anti)?ferromagnetic"
-        r"|(?<!\w)<?S\s?(?:\^|\*\*)?2>?\s?=\s?(?:0\.[5-9]|[1-9])"
+        r"|(?<![^\W_])[cq][ =:]{0,3}[+-]?[0-9][ _,;|]{0,3}m[ =:]{0,3}[2-9](?!\w)"
+        r"|(?<![\w.])\^[2-7](?=(?-i:[A-Z]))|(?:anti)?ferromagnetic"
+        r"|(?<!\w)<?S\s?(?:(?:\^|\*\*)?2>?\s?=|(?:\^|\*\*)2>?|\(S\+1\)\s?=?)\s?(?:0\.[5-9]|[1-9])"
+        r"|(?<![a-z])tripl?(?![a-z])|(?<![a-z])moment\W{1,3}[1-9](?:\.[0-9]*)?\s?(?:mu_?b|\u03bcb|bohr magnetons?)"
         r"|(?<!\w)(?:i?nspin|ispin|2S|M)\s?[=:]\s?[2-9](?![\w.])|(?<!\w)(?:nupdown|nopen|(?:total_)?magmom)\s?[=:]\s?-?[1-9]"
         r"|\A[0-2][ ,]+[2-7][ ,;]+(?=[#!(A-Za-z]|[+-]?[0-9]*\.[0-9])|(?<![a-z])mult[2-9](?![\w.])"
         r"|(?<![\w.])[X~]?\^?[2-7](?:Sigma|Pi|Delta|[\u03a3\u03a0\u0394]|(?:[AB]|(?-i:T))_?[123][gu]?)(?![a-z0-9\u03b1-\u03c9])"
@@ -136,8 +140,9 @@ _WORDS = "one|two|three|four|five|six|seven"
 _NEARBY = {
     "charge": re.compile(
         r"(?:ch(?:a?r)?ge?(?:s|_\w{0,9})?|icharg|ladung|carg[ao]|carica|(?<![a-z])(?:q|q_?tot|tot(?:al)?_?q|z_?tot"
-        rf"|n_?elec\w{{0,6}})){_LINK}(?:(?:minus |plus |negative )?(?:{_WORDS})(?![a-z])"
-        r"|(?<![.\d])[+-]?[1-9][0-9]?(?:\.0*)?(?![\w.%])|[+-]{1,3}(?=\s?(?:[,;)\]]|\Z))"
+        rf"|n_?elec\w{{0,6}}))(?:[\W_]state)?{_LINK}(?:(?:minus |plus |negative )?(?:{_WORDS})(?![a-z])"
+        r"|(?<![.\d])[+-]?[1-9][0-9]?(?:\.0*)?(?![\w.%])|[+-]{1,3}(?=\s?(?:[,;)\]]|\Z))|\+{1,3}(?![\w+])"
+        r"|[+-]?(?-i:I{1,3}|IV)(?!\w)"
         r"|(?:minus|plus|negative|positive)(?![a-z]))",
         re.I,
     ),
@@ -251,6 +256,42 @@ def ion_of_atoms(comment: str, symbols: Sequence[str]) -> dict[str, str]:
             return {"charge": match[0]}
     return {}
 
+
+_UP, _DOWN = (rf"(?<![a-z])n?_?(?:{words})(?![a-z])" for words in ("up|alpha|a", "down|dn|dw|beta|b"))
+_COUNTS = re.compile(
+    rf"{_UP}[\s=:]{{0,3}}(?P<a>[0-9]{{1,4}})\W{{1,5}}{_DOWN}[\s=:]{{0,3}}(?P<b>[0-9]{{1,4}})"
+    rf"|(?<![\w.])(?P<c>[0-9]{{1,4}})\s?{_UP}\W{{1,5}}(?P<d>[0-9]{{1,4}})\s?{_DOWN}"
+    r"|electrons\W{1,3}(?P<e>[0-9]{1,4})/(?P<f>[0-9]{1,4})(?!\w)",
+    re.I,
+)
+_COUNT_OF_ALL = re.compile(
+    r"(?<![\w.-])(?:(?P<a>[0-9]{1,4})[\s-]?(?:e-|electrons?)(?!\w)"
+    r"|(?:n_?e(?:l(?:ec(?:t(?:r(?:ons?)?)?)?)?)?|(?:number|no\.?|count) of electrons|electrons?(?: count)?)"
+    r"(?:\s?[=:]\s?|\s(?:is\s)?)(?P<b>[0-9]{1,4})(?:\.0*)?(?![\w./]))",
+    re.I,
+)
+_OF_SOME_ELECTRONS = re.compile(r"valence|active|cas|frozen|core|\bpi\b|unpaired|\becp\b|correlated|transfer", re.I)
+
+
+def counts_of_atoms(comment: str, symbols: Sequence[str]) -> dict[str, str]:
+    """What numbers of electrons say of charge and spin: '9 electrons', 'nelec=9' or '9 up 7 down' of these atoms.
+
+    Numbers that are far from the sum of the atomic numbers count something else.
+    """
+    title, total = comment[:_LONGEST], sum(ATOMIC_NUMBERS[symbol] for symbol in symbols)
+    if _OF_SOME_ELECTRONS.search(title):
+        return {}
+    found: dict[str, str] = {}
+    if both := _COUNTS.search(title):
+        up, down = (int(n) for n in both.groups() if n is not None)
+        n, found = up + down, {"spin": both[0]} if up != down and abs(up + down - total) < _NEAR else {}
+    elif both := _COUNT_OF_ALL.search(title):
+        n = int(both["a"] or both["b"])
+    return found | ({"charge": both[0]} if both and 0 < abs(n - total) < _NEAR else {})
+
+
+_NEAR = 7
+"""Charges from which on a number of electrons is that of something else."""
 
 _END = r"[\s_-]?[1-3]?\Z"
 _IN_NAMES = {

@@ -41,6 +41,7 @@ from dftfd.system.columns import (
     words_behind,
 )
 from dftfd.system.comment_line import (
+    counts_of_atoms,
     ion_of_atoms,
     said_behind,
     said_by_name,
@@ -155,7 +156,15 @@ def _parse_entries(lines, source) -> Geometry:
         require_few_atoms(len(atoms) + 1)
         atoms.append(_parse_atom(row, f"atom {len(atoms) + 1}", f"{source}, line {number}"))
     _warn_of_lost_points(rows, source)
+    said["mentions"] = _said_of_atoms(remarks, atoms, said) | said["mentions"]
     return replace(_collect(atoms), **said)
+
+
+def _said_of_atoms(comment, atoms, said) -> dict[str, str]:
+    """What formulas and numbers of electrons mention that are of just these atoms."""
+    symbols = [name.symbol for name, _ in atoms if not name.ghost]
+    found = counts_of_atoms(comment, symbols) | ion_of_atoms(comment, symbols)
+    return {about: word for about, word in found.items() if about not in said}
 
 
 def read_geometry_file(path) -> Geometry:
@@ -315,8 +324,7 @@ def _parse_xyz(lines, first, source):
     _warn_of_lost_points(rows, source)
     said = said_in(comment, source)
     columns = {about: name for about, name in said_of_columns(comment, rows).items() if about not in said}
-    ion = {} if "charge" in said else ion_of_atoms(comment, [name.symbol for name, _ in atoms])
-    said["mentions"] = columns | ion | said["mentions"]
+    said["mentions"] = columns | _said_of_atoms(comment, atoms, said) | said["mentions"]
     _add_remarks(said, [*words_behind(comment, rows), *(line.partition("#")[2] for line in body)], source)
     return replace(_collect(atoms), **said)
 

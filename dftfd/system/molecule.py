@@ -395,6 +395,9 @@ def _allowed_spins(n_electrons, shown=4):
 CLOSE = 0.1 / BOHR_IN_ANGSTROM
 """Atoms nearer than this (0.1 angstrom, in bohr) are taken for a mistake unless the caller insists."""
 
+FAR = 1000 / BOHR_IN_ANGSTROM
+"""Distance of an atom from its nearest neighbour that nobody means, 1000 angstrom in bohr."""
+
 FARTHEST = 1e6
 """Largest coordinate in bohr; beyond it even the exponents of the Gaussians lose their meaning."""
 
@@ -569,6 +572,11 @@ def warn_about_units(molecule, unit: str) -> None:
                 stacklevel=4,
             )
             return
+    if distances.max() > FAR:
+        a = int(np.argmax(distances))
+        apart = _apart(molecule.labels, int(real[a]), int(real[neighbours[a]]), f"{angstrom[a]:.4g}")
+        warnings.warn(f"{apart}, the nearest: are decimal points missing?", InputWarning, stacklevel=4)
+        return
     for suspicious, word in ((too_short, "short"), (too_long, "long")):
         if suspicious.any():
             a = int(np.flatnonzero(suspicious)[np.argmin(distances[suspicious])])
