@@ -1,4 +1,4 @@
-"""Integrals, basis sets and atomic data of PySCF, as plain arrays. This file is the first to import PySCF.
+"""Integrals, basis sets and atomic data of PySCF, as plain arrays. The lowest layer that imports PySCF.
 
 At its import PySCF executes the file that PYSCF_CONFIG_FILE names, or a `.pyscf_conf.py` of the current folder or of
 HOME, which may also change what its integrals and guesses do. Under dftfd none of them is read. A program that has
