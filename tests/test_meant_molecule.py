@@ -686,7 +686,8 @@ def test_headings_of_columns_are_read(option, heading, words, tmp_path):
 
 @pytest.mark.parametrize(
     "heading",
-    ["q x y z (A)", "charge/e x/Å y/Å z/Å", "q x/angstrom y/angstrom z/angstrom", "units: angs.", "A", "in Ang"],
+    ["q x y z (A)", "charge/e x/Å y/Å z/Å", "q x/angstrom y/angstrom z/angstrom", "units: angs.", "A", "in Ang"]
+    + ["xyz in Ang", "in Angstroem"],
 )
 def test_short_names_of_angstrom_in_headings_are_read(heading, tmp_path):
     """They were bohr."""

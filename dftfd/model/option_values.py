@@ -133,9 +133,11 @@ def _require_heading(remark, columns, path):
 
 
 _UNIT_BEHIND = re.compile(r"[\s,;]+[(\[]?([^\W\d]+)[)\]]?\s*$")
-_OF_COLUMNS = r"units?|weights?|coordinates?|positions?|charges?|columns?|all|and|the|in|are|is|e|q|x|y|z"
-_HEADING = re.compile(rf"(?:[^a-zå]*(?:{_OF_COLUMNS}|bohrs?|[aå]ngstr[oö]ms?|angs?|å|a\.u|a)(?![a-z]))+[^a-z]*", re.I)
-_SHORT = re.compile(r"(?<![\w.])(?:(?i:angs?|[aå]ngstr[oö]ms?)|A|Å)(?!\w)")
+_OF_COLUMNS = r"units?|weights?|coordinates?|positions?|charges?|columns?|all|and|the|in|are|is|e|q|x|y|z|xyz"
+_HEADING = re.compile(
+    rf"(?:[^a-zå]*(?:{_OF_COLUMNS}|bohrs?|[aå]ngstr(?:[oö]|oe)ms?|angs?|å|a\.u|a)(?![a-z]))+[^a-z]*", re.I
+)
+_SHORT = re.compile(r"(?<![\w.])(?:(?i:angs?|[aå]ngstr(?:[oö]|oe)ms?)|A|Å)(?!\w)")
 """Angstrom, in headings of columns alone: elsewhere A is a name or an article."""
 
 

@@ -35,7 +35,7 @@ _NOT_READ = re.compile(
     rf"|^(?:in )?(?P<alone>{_OTHER})$|(?P<kind>fractional|crystal|scaled|reduced|relative|lattice) coord",
     re.I,
 )
-_ANGSTROM = re.compile(r"(?<![\w/])(?:[aå]ngstr[oö]ms?|Å)(?![\w/])", re.I)
+_ANGSTROM = re.compile(r"(?<![\w/])(?:[aå]ngstr(?:[oö]|oe)ms?|Å)(?![\w/])", re.I)
 
 _OF = r"(?:(?:total|net|overall|molecular|molecule|formal|system|spin)[ _-]?)?"
 _KEYS = {
@@ -79,7 +79,7 @@ _IONS = (
 )
 """Names of ions that are neutral molecules with a closed shell on paper, when they stand alone."""
 _DEUTERATED = (
-    r"(?<![A-Za-z0-9])(?:D2?(?:O|S|F|Cl|Br|CN)(?![a-z])|HDO|HOD|CDCl3|(?:[A-Z][a-z]?[0-9]?){0,6}(?:C|N|O|S|Si)D[2-9])"
+    r"(?<![A-Za-z0-9])(?:D2?(?:O|S|F|Cl|Br|CN)(?![a-z0-9])|HDO|HOD|CDCl3|(?:[A-Z][a-z]?[0-9]?){0,6}(?:C|N|O|S|Si)D[2-9])"
     r"|(?i:deuter(?:ated|ium|ide)|tritiated|tritium|heavy water|isotop(?:e|ologue|omer)s?(?!\w))"
 )
 _ISOTOPES = re.compile(rf"{_DEUTERATED}|\w-d[1-9][0-9]?(?!\w)|(?<![\w.])\^?(?:13C|15N|1[78]O|[23]H)(?!\w)")
