@@ -120,6 +120,7 @@ SEVERAL_MEANINGS = {
     "lsd": "Gaussian's LSDA is 'lda,vwn_rpa' (VWN III), ORCA's LSD 'lda,vwn' (VWN V)",
     "bvwn": "Gaussian's is 'b88,vwn_rpa' (VWN III), Turbomole's and ORCA's 'b88,vwn' (VWN V)",
     "b3lyp3": "Molpro's is 'b3lyp' (VWN III), libxc's 'hyb_gga_xc_b3lyp3' mixes VWN III and V",
+    "zlp": "libxc has 'lda_xc_zlp' of 1993 and 'mgga_xc_zlp', PySCF's and Psi4's",
     "rtpss": "VASP's is 'revtpss', libxc's 'mgga_x_rtpss' is exchange alone",
     "rcamb3lyp": (
         "CAM-B3LYP in restricted calculations of Gaussian, 'camb3lyp' here, and in libxc a functional of 2007, "

@@ -355,6 +355,7 @@ def test_names_of_other_programs(theirs, ours):
         ("LSDA", "'lda,vwn_rpa'"),
         ("BVWN", "Gaussian's is 'b88,vwn_rpa'"),
         ("RTPSS", "VASP's is 'revtpss'"),
+        ("ZLP", "'mgga_xc_zlp', PySCF's and Psi4's"),
         ("B3LYP3", "Molpro's is 'b3lyp'"),
         ("RCAM-B3LYP", "restricted calculations of Gaussian, 'camb3lyp'"),
         ("rCAMB3LYP-D3(BJ)", "'hyb_gga_xc_rcam_b3lyp'"),
