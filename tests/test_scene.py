@@ -187,6 +187,18 @@ def test_excitations_of_another_molecule_of_one_size_are_refused():
         hydrogen.view(helium.excitations(1))
 
 
+def test_molecules_face_the_reader():
+    """Water in an oblique plane: a rotation, whose first axis is along H-H and whose last is normal to the plane."""
+    turn, _ = np.linalg.qr(np.random.default_rng(5).normal(size=(3, 3)))
+    atoms = np.array([[0, 0, 0.2], [0, 1.43, -0.9], [0, -1.43, -0.9]]) @ turn.T
+    axes = np.array(molecule_scene(["O", "H", "H"], atoms, "water")["turn"])
+    np.testing.assert_allclose(axes @ axes.T, np.eye(3), atol=1e-5)
+    assert np.linalg.det(axes) == pytest.approx(1, abs=1e-5)
+    shown = (atoms - atoms.mean(axis=0)) @ axes.T
+    np.testing.assert_allclose(shown[:, 2], 0, atol=1e-5)
+    assert abs(shown[1, 0] - shown[2, 0]) == pytest.approx(2.86, abs=1e-4)
+
+
 @needs_node
 def test_modes_move_atoms_and_bonds(tmp_path):
     """Displaced by half a mode and back; the two halves of a bond begin at the atoms' places."""

@@ -62,7 +62,7 @@ def html_report(result, excitations=None, document=None) -> str:
 
 
 def _wide(text: str) -> str:
-    """A table that is turned sideways where it does not fit."""
+    """A table that scrolls sideways where it does not fit."""
     return f'<div class="scroll" tabindex="0">{text}</div>'
 
 

@@ -235,7 +235,7 @@ class Vibrations(ShownAsText):
     # ------------------------------------------------------------------------------------------------------- in words
 
     def __str__(self):
-        columns = self._columns()
+        columns = self._printed_columns()
         rows = [" ".join(f"{text:>{width}}" for (_, width, _), text in zip(columns, texts, strict=True))
                 for texts in zip(*(texts for *_, texts in columns), strict=True)]  # fmt: skip
         rows = [f"{row} imaginary" if w < 0 else row for row, w in zip(rows, self.wavenumbers, strict=True)]
@@ -246,7 +246,7 @@ class Vibrations(ShownAsText):
     def _headline(self) -> str:
         return f"{self.what}: {len(self.wavenumbers)} vibrations, by {self.method}"
 
-    def _columns(self) -> list[tuple[str, int, list[str]]]:
+    def _printed_columns(self) -> list[tuple[str, int, list[str]]]:
         """(head, width, text of each mode) of each column of the table."""
         texts = lambda values, format_: [f"{value:{format_}}" for value in values]
         found = [
@@ -435,7 +435,7 @@ def qcschema_document(vibrations, printed=None) -> dict:
 def html_text(vibrations, printed=None) -> str:
     """A report on one page: the molecule that vibrates, spectrum, table of modes, and what a command prints, or the gas
     at standard conditions."""
-    heads, _, texts = zip(*vibrations._columns(), strict=True)
+    heads, _, texts = zip(*vibrations._printed_columns(), strict=True)
     button = '<button type="button" data-mode="{}" aria-pressed="false">{}</button>{}'.format
     rows = [
         [button(k, n, " imaginary" if vibrations.wavenumbers[k] < 0 else ""), *row]

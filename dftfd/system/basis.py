@@ -68,20 +68,20 @@ def basis_remarks(symbols, atom_basis) -> tuple[str, ...]:
     128, 295 (2011). doi:10.1007/s00214-010-0846-z
     """
     named = {(key, symbol) for key, symbol in zip(atom_basis, symbols, strict=True) if isinstance(key, str)}
-    lacking: dict[tuple[str, str], list[str]] = {}
+    lacking: dict[tuple[str, str, str], list[str]] = {}
     for key, symbol in sorted(named):
         base = _without_diffuse(key)
         if base != key and is_known_basis(base.removeprefix("unc")) and has_functions(base, symbol):
             counts, of_whole = (functions_by_momentum(load_basis(k, symbol)) for k in (key, base))
             for l in sorted(l for l in of_whole if counts[l] < of_whole[l]):
-                lacking.setdefault((key, "spdfghiklmnoq"[l]), []).append(symbol)
+                lacking.setdefault((key, base, "spdfghiklmnoq"[l]), []).append(symbol)
     smaller = _equal_sets(named, lambda key: _CARDINAL.sub(lambda match: match[0].translate(_ONE_LOWER), key))
     return (
         *(
             f"the table of {display_name(key)} lacks {letter} functions of {', '.join(elements)} that "
-            f"{display_name(_without_diffuse(key))} has; take {_fuller(key)}{display_name(_without_diffuse(key))} for "
-            "these elements."
-            for (key, letter), elements in lacking.items()
+            f"{display_name(base)} has; take {f'{display_name(base)}d, or ' if key == 'ma' + base else ''}"
+            f"{display_name(base)} for these elements."
+            for (key, base, letter), elements in lacking.items()
         ),
         *(
             f"the table of {display_name(key)} is that of {display_name(base)} for {', '.join(elements)}: nothing is "
@@ -94,10 +94,6 @@ def basis_remarks(symbols, atom_basis) -> tuple[str, ...]:
 def _without_diffuse(key):
     """The key of the set that this one adds diffuse functions to."""
     return key[2:] if key.startswith("ma") and is_known_basis(key[2:]) else _DIFFUSE.sub("", key)
-
-
-def _fuller(key):
-    return f"{display_name(key[2:])}d, or " if key.startswith("ma") else ""
 
 
 def _equal_sets(named, simpler: Callable[[str], str]) -> dict[tuple[str, str], list[str]]:
