@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import dftfd
 from dftfd.batch import processes, run_batch
+from dftfd.batch.entries import Entry
 from dftfd.cli import main
 from dftfd.errors import FileError, InputError, ResourceError
 from dftfd.system.geometry import split_frames
@@ -359,6 +361,41 @@ def main():
 if __name__ == "__main__":
     main()
 """
+
+
+class _Future:
+    """As Dask's, 'lost' while another worker computes again what a worker had finished before it died."""
+
+    def __init__(self, number, times_lost):
+        self.number, self.times_lost, self.status = number, times_lost, "finished"
+
+    def done(self):
+        return self.status == "finished"
+
+    def result(self):
+        return self.number
+
+
+class _Arriving(list):
+    """As Dask's as_completed: yields each future once it was done, and again where it is added."""
+
+    add = list.append
+
+    def __iter__(self):
+        while self:
+            future = self.pop(0)
+            future.status, future.times_lost = "lost" if future.times_lost else "finished", future.times_lost - 1
+            yield future
+
+
+def test_what_a_worker_had_finished_before_it_died_is_not_lost(monkeypatch):
+    monkeypatch.setattr(processes, "_distributed", lambda: SimpleNamespace(as_completed=_Arriving))
+    times_lost = {0: 0, 1: 1, 2: 3}
+    client = SimpleNamespace(
+        submit=lambda task, entry, **how: _Future(entry.number, times_lost[entry.number]), cancel=lambda futures: None
+    )
+    entries = [Entry(number, "", None) for number in times_lost]
+    assert sorted(processes.on_cluster(None, entries, client)) == [0, 1, 2]
 
 
 @pytest.mark.slow

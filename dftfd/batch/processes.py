@@ -175,6 +175,9 @@ def on_cluster(task: Callable[[Entry], Outcome], entries: Sequence[Entry], clien
     arriving = _distributed().as_completed(list(waiting))
     try:
         for future in arriving:
+            if not future.done():  # its worker has died with the outcome, which another one computes again
+                arriving.add(future)
+                continue
             entry = waiting.pop(future)
             yield future.result() if future.status == "finished" else failure(entry, _reason(future))
     finally:
