@@ -179,8 +179,15 @@ def test_the_basis_of_a_mole_is_not_lost_in_a_reaction():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("$set\ndistance 1 2 1.1\ndistance 2 1 1.2", "'distance 2 1' twice, with two values"),
+        ("$set\ndistance 1 2 1.1\ndistance 2 1 1.2", "Distance 1-2 twice, with two values"),
+        ("$set\ndistance 1 2 1.1\ndistance 01 2 1.2", "Distance 1-2 twice, with two values"),
         ("$freeze\nangle 2 1 3\n$set\nangle 3 1 2 110", "twice, with two values"),
+        ("$set\nz 2 1.5\nz 2 1.2", "Cartesian-Z 2 twice, with two values"),
+        ("$set\nxyz 1 0 0 0\n$freeze\ny 1", "twice, with two values"),
+        ("$set\nzx 2 1.5 0.0", "write xz"),
+        ("$freeze\nxyz Cl", "no atom is 'cl'"),
+        ("$freeze\nxyz all", "no atom is 'all'"),
+        ("$freeze\nrotation 1", "one atom does not rotate"),
         ("$set\nangle 2 1 3 1.82", "at its end"),  # radians
         ("$set\ntrans-xyz 1 0 0 0", "geomeTRIC"),
     ],

@@ -150,7 +150,7 @@ def _constraints(system, text):
 
     if not text:
         return None, [None]
-    _require_constraints(text, system.xyzs[0])
+    _require_constraints(text, system)
     try:
         objects, targets = prepare.parse_constraints(system, text)
     except (KeyError, ValueError, IndexError, RuntimeError) as error:
@@ -160,34 +160,40 @@ def _constraints(system, text):
         ) from error
     if len(targets) > 1:
         raise UnsupportedError("a scan has several targets for one constraint; optimise to each of them in turn.")
+    seen = dict[str, float | None]()
+    for coordinate, value in zip(map(str, objects), targets[0], strict=True):  # geomeTRIC takes the last without a word
+        if seen.setdefault(coordinate, value) != value:
+            raise InputError(f"constraints have {coordinate} twice, with two values; leave one out.")
     return objects, targets
 
 
 _ATOMS_OF = {"distance": 2, "angle": 3, "dihedral": 4}
 
 
-def _require_constraints(text, positions):
-    """InputError for what geomeTRIC takes without a word: no constraint at all, text behind $, impossible values, two
-    values of one coordinate, radians; a warning for distances in other units than angstrom.
-
-    positions: (atom, 3) [angstrom].
+def _require_constraints(text, system):
+    """InputError for what geomeTRIC takes without a word: no constraint at all, text behind $, impossible values,
+    radians, elements that no atom has, zx, whose values it takes for x and z, and the rotation of one atom, which does
+    not end; a warning for distances in other units than angstrom.
     """
-    known = {str(k): r for k, r in enumerate(positions, start=1)}
+    known = {str(k): r for k, r in enumerate(system.xyzs[0], start=1)}  # angstrom
     lines = [words for line in text.split("\n") if (words := line.partition("#")[0].lower().split())]
     modes = [words for words in lines if words[0].startswith("$")]
     if wrong := next((words for words in modes if words not in (["$freeze"], ["$set"], ["$scan"])), None):
         raise InputError(f"constraints have the line {shown(' '.join(wrong))}; $freeze or $set alone expected in it.")
     if len(modes) == len(lines):
         raise InputError("constraints hold none; below '$freeze' or '$set' a line such as 'distance 1 2' is expected.")
-    mode, seen = None, dict[tuple, tuple]()
+    mode = None
     for kind, *words in lines:
         mode = kind if kind.startswith("$") else mode
         value = real(words[-1]) if mode == "$set" and words else None
-        atoms = tuple(words[: _ATOMS_OF.get(kind, 0)])
-        if atoms and seen.setdefault((kind, min(atoms, atoms[::-1])), (mode, value)) != (mode, value):
-            raise InputError(
-                f"constraints have {shown(' '.join([kind, *atoms]))} twice, with two values; leave one out."
-            )
+        atoms = words[: _ATOMS_OF.get(kind, 0)]
+        axes = kind.removeprefix("trans-")
+        if set(axes) <= set("xyz") and words and words[0].isalpha() and words[0].capitalize() not in system.elem:
+            raise InputError(f"constraints have {shown(' '.join([kind, *words]))}, but no atom is {shown(words[0])}.")
+        if mode == "$set" and set(axes) <= set("xyz") and list(axes) != sorted(axes):
+            raise InputError(f"$set {shown(kind)}: write {''.join(sorted(axes))}, with the values in that order.")
+        if kind == "rotation" and words and words[0].isdecimal():
+            raise InputError(f"constraints have {shown(' '.join([kind, *words]))}; one atom does not rotate.")
         limits = {"distance": (0.0, math.inf), "angle": (2 * math.pi, 180.0)}.get(kind, (-math.inf, math.inf))
         if mode == "$set" and kind != mode and (value is None or not limits[0] < value <= limits[1]):
             line = " ".join([kind, *words])
