@@ -242,8 +242,13 @@ def test_two_entries_of_a_basis_for_one_element_are_refused():
     ("options", "words"),
     [
         ({"smearing": 300}, "1000 K is"),
+        ({"smearing": 0.1}, "1 eV is"),
+        ({"smearing": ("gaussian", 0.05)}, "1 eV is"),
         ({"conv_tol": 8}, "1e-9 is usual"),
         ({"electric_field": [0, 0, 1e9]}, "51 V/angstrom"),
+        ({"electric_field": [0, -0.2, 0]}, "51 V/angstrom"),
+        ({"point_charges": [[1.6e-19, 0, 0, 9]]}, "charges of 0 or above 5"),
+        ({"occupations": [[1, 1, 1], [1, 1]]}, r"5 electrons, the molecule has 2, so that its charge changes by -3"),
         ({"point_charges": [[0, 0, 5, 1]]}, "rows are charge, x, y, z"),
         ({"point_charges": [[1, 9, 0, 0], [-1, 0, 0, -1.8]]}, "number 2 is 1.8 bohr from H1; is angstrom meant?"),
     ],
@@ -252,6 +257,7 @@ def test_numbers_in_another_unit_or_order_warn(options, words):
     beside_ghost = molecule("H 0 0 0; H 0 0 0.74; ghost-He 0 0 4", "sto-3g")
     with pytest.warns(InputWarning, match=words):
         warn_about_sizes(Options(xc="pbe", **options), beside_ghost)
+    warn_about_sizes(Options(occupations=[2, 2]), beside_ghost)
     usual = {"smearing": 0.01, "electric_field": [0, 0, 0.01], "point_charges": [[-1, 0, 0, 4 / 0.529]]}
     warn_about_sizes(Options(xc="pbe", **usual), beside_ghost)
 
