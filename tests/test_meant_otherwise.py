@@ -311,12 +311,20 @@ LOCAL = [[], [], [[1.0, 2.0]]]
         ([10, [[-1, [[], [], [[0.0, 2.0]]]]]], "exponents above 0"),
         ([10, [[-1, [[[2, 1.0, 2.0, 3.0]]]]]], "expected a name or"),
         ([10, [[-1, LOCAL], [6, LOCAL]]], r"l from -1 \(the local part\) to 5"),
+        ([12, [[-1, LOCAL]]], "12 core electrons, but Na has 11"),
     ],
 )
 def test_core_potentials_that_are_none_are_refused(potential, words):
     """Without terms ten core electrons of Na were a smaller nuclear charge: one electron fell into the core."""
     with pytest.raises(InputError, match=words):
         molecule("Na 0 0 0;", "lanl2dz", spin=1, ecp={"Na": potential})
+
+
+def test_core_potentials_of_ghosts_are_refused():
+    """They were left out without a word, where clusters are embedded in potentials alone."""
+    with pytest.raises(InputError, match="for 'ghost-Mg'; ghost atoms have none"):
+        molecule("O 0 0 0; ghost-Mg 0 0 2.1", "def2-svp", ecp={"ghost-Mg": [2, [[-1, LOCAL]]]})
+    assert molecule("O 0 0 0; ghost-Mg 0 0 2.1", "def2-svp", ecp={"ghost-Mg": None}).n_electrons == 8
 
 
 def test_powers_in_front_of_terms_warn():

@@ -248,6 +248,8 @@ def _per_atom(spec, names, what):
             )
         if parsed.label not in labels and parsed.label.removeprefix("ghost-") != parsed.symbol:
             raise InputError(f"the {what} dictionary has an entry for {shown(key)}, but no atom carries this label.")
+        if parsed.ghost and what == "ecp" and value is not None and value is not False:
+            raise InputError(f"the ecp dictionary has a core potential for {shown(key)}; ghost atoms have none.")
         if parsed.label in table:
             raise InputError(
                 f"the {what} dictionary has two entries for {parsed.label}, as {shown(key)}; leave one out."
@@ -298,6 +300,8 @@ def _check_ecp(ecp, name):
             f"ecp of {name.label}: expected a name or [core electrons, [[l, [[[exponent, coefficient], ...], ...]], "
             f"...]], l from -1 (the local part) to {_MOST_ECP_MOMENTUM}, exponents above 0, found {shown(ecp)}."
         )
+    if ecp[0] >= (Z := ATOMIC_NUMBERS[name.symbol]):
+        raise InputError(f"ecp of {name.label}: {ecp[0]} core electrons, but {name.symbol} has {Z}; some stay outside.")
     return ecp
 
 
