@@ -245,6 +245,7 @@ def test_two_entries_of_a_basis_for_one_element_are_refused():
         ({"smearing": 0.1}, "1 eV is"),
         ({"smearing": ("gaussian", 0.05)}, "1 eV is"),
         ({"conv_tol": 8}, "1e-9 is usual"),
+        ({"linear_dependence": 6}, "1e-6 is usual"),
         ({"electric_field": [0, 0, 1e9]}, "51 V/angstrom"),
         ({"electric_field": [0, -0.2, 0]}, "51 V/angstrom"),
         ({"point_charges": [[1.6e-19, 0, 0, 9]]}, "charges of 0 or above 5"),

@@ -17,8 +17,9 @@ from dftfd.benchmarks.reaction_energy import ReactionEnergy, _species
 from dftfd.benchmarks.reactions import read_document
 from dftfd.cli import main
 from dftfd.cli.chemistry import _atom_lists
-from dftfd.errors import InputError, InputWarning
+from dftfd.errors import FunctionalError, InputError, InputWarning
 from dftfd.interop.geometric import minimise
+from dftfd.model.calculation import Calculation
 from dftfd.model.input_warnings import warn_about_sizes
 from dftfd.model.options import OPTIONS, Options
 from dftfd.response.polarizability import FREQUENCY
@@ -31,6 +32,8 @@ from dftfd.system.internal_coordinates import warn_about_dihedrals, warn_about_d
 from dftfd.system.isotopes import masses
 from dftfd.system.molecule import refuse_names_of_pdb
 from dftfd.system.molfile import _unsaturated
+from dftfd.tasks.run import require_broken_symmetry
+from dftfd.tasks.scanning import _is_number_of_points
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 
@@ -134,6 +137,34 @@ def test_fragments_have_the_unpaired_electrons_of_the_whole():
     system = molecule("O 0 0 0; O 0 0 1.21; He 3.2 0 0.6", "sto-3g", spin=2)
     with pytest.raises(InputError, match=r"2 unpaired electrons.*give spins="):
         dftfd.interaction_energy(system, [[0, 1], [2]], "hf")
+    singlet = molecule("O 0 0 0; O 0 0 1.21; He 3.2 0 0.6", "sto-3g")
+    with (
+        pytest.warns(InputWarning, match=r"spins .2, 0. cannot couple to spin 0 of the molecule: is its spin="),
+        pytest.raises(FunctionalError),
+    ):
+        dftfd.interaction_energy(singlet, [[0, 1], [2]], "none", spins=[2, 0])
+
+
+def test_all_atoms_flipped_break_no_symmetry():
+    system = molecule("H 0 0 0; H 0 0 2; ghost-He 0 0 4", "sto-3g")
+    calculation = Calculation.of(system, Options(method="UKS"))
+    with pytest.raises(InputError, match="flips the spins of all atoms"):
+        require_broken_symmetry((0, 1), calculation)
+    require_broken_symmetry((1,), calculation)
+
+
+def test_ends_and_a_number_of_points_are_no_values_of_a_scan():
+    """(0.8, 1.2, 5) was a third point at 5 angstrom."""
+    for values in ((0.8, 1.2, 5), (1.2, 0.8, 9)):
+        with (
+            pytest.warns(InputWarning, match=f"is {values[2]} their number"),
+            pytest.raises(InputError, match="relaxed"),
+        ):
+            dftfd.scan(HYDROGEN(), "hf", atoms=[0, 1], values=values, constraints="$freeze")
+    for values in ((0, 180, 19), (180, 0, 13)):
+        assert _is_number_of_points(*values)
+    for values in ((0.8, 1.2, 1.6), (1, 2, 3), (1.0, 1.5, 3.0), (3, 2, 1), (60, 120, 180), (2.0, 1.0, 0.5)):
+        assert not _is_number_of_points(*values)
 
 
 def test_masses_of_other_elements_warn():

@@ -115,6 +115,7 @@ def warn_about_sizes(options, molecule) -> None:
         f"smearing of {width:g} hartree; 1000 K is 0.0032, 1 eV is 0.0367": width >= HOT,
         f"smearing of {width:g} hartree; at room temperature it is 0.00094 hartree or 0.0257 eV": is_kt_in_ev,
         f"conv_tol of {options.conv_tol:g} hartree; 1e-9 is usual": options.conv_tol > 0.01,
+        f"linear_dependence of {options.linear_dependence:g}; 1e-6 is usual": options.linear_dependence >= 0.5,
         f"electric_field of {field:g} hartree/(e bohr), where 1 is 51 V/angstrom": field >= STRONG,
         "point_charges with charges of 0 or above 5; rows are charge, x, y, z": any(q < 1e-9 or q > 5 for q in charges),
         _occupied(options.occupations, molecule.n_electrons): True,
