@@ -819,6 +819,8 @@ def test_a_remark_that_ends_as_an_atom_warns():
         ("charge", "cahrge=-2|chareg -2|harge: -2|chage=-2|charege=-2|chargr=-2|vharge=-2|cbarge=-2"),
         ("charge", "-c=-2|O2--|two extra electrons|2e reduced|doubly oxidized|one-electron reduced|C-2 M1|q2m1"),
         ("spin", "mutl=3|mulitplicity=3|multiplcity 3|tripplet|tirplet|doublt|triplit|q0m3|C0 M3"),
+        ("charge", "[2.0, 1] opt|(-1, 2)  opt|z=--|z = ++|ch. 2|18e|14e opt"),
+        ("spin", "[0, 3] opt|[2.0, 3] opt|T1 opt|T1 optimised structure"),
         ("spin", "^3O2|S^2 = 2.0|<S2>=2.0|nalpha 9|ispin=2|T_1|antiferromagnetic"),
     ],
 )
@@ -827,6 +829,24 @@ def test_slips_of_words_and_more_notations_are_mentioned(about, comments):
     for comment in comments.split("|"):
         with suppress(InputError):
             assert about in parse_geometry(f"2\n{comment}\nO 0 0 0\nO 0 0 1.2").mentions, comment
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["charge=0, multiplicity=1, multipole_field={'Z': -0.004}, xc_grid=2", "efield=0 0 0.01", "E-field: z=0.004"]
+    + ["electric field of 0.01 a.u.", "field=0, 0, -1e-3", "finite field 0.001", "efield_x=0.002"],
+)
+def test_fields_in_comment_lines_are_not_lost_in_silence(comment):
+    """Those of GSCDB's dipole moments and polarizabilities were computed without."""
+    with pytest.warns(InputWarning, match="a field is not read: give electric_field="):
+        parse_geometry(f"2\n{comment}\nO 0 0 0\nO 0 0 1.2")
+
+
+@pytest.mark.parametrize(
+    "comment", ["efield=0 0 0", "force field: 2", "forcefield=2", "electric field gradient 1.2", "e_field=0 E=-7.4"]
+)
+def test_comment_lines_without_a_field_say_nothing(comment):
+    parse_geometry(f"2\n{comment}\nO 0 0 0\nO 0 0 1.2")
 
 
 def test_charges_of_something_in_e_are_read_or_refused():
@@ -839,6 +859,18 @@ def test_charges_of_something_in_e_are_read_or_refused():
 @pytest.mark.parametrize(
     "comment",
     ["change=2", "triple bond", "double 2", "quarter 2", "large 2", "charge transfer 1.0", "S2 0.5", "M2 = 3"]
+    + [
+        "(2)",
+        "2e",
+        "16e",
+        "E=1e-5",
+        "(1,2)-dioxetane",
+        "[0, 1] opt",
+        "z = -1.2",
+        "chap. 2",
+        "T1 = 0.02",
+        "unrestricted",
+    ]
     + ["chargers", "range 2", "triples", "H2O--HOH", "a--b", "c 2", "sheet 3", "x^2y", "shape 2"],
 )
 def test_words_that_resemble_others_mention_nothing(comment):
