@@ -838,8 +838,19 @@ def test_slips_of_words_and_more_notations_are_mentioned(about, comments):
 )
 def test_fields_in_comment_lines_are_not_lost_in_silence(comment):
     """Those of GSCDB's dipole moments and polarizabilities were computed without."""
-    with pytest.warns(InputWarning, match="a field is not read: give electric_field="):
+    with pytest.warns(InputWarning, match="is not read: give the field as electric_field="):
         parse_geometry(f"2\n{comment}\nO 0 0 0\nO 0 0 1.2")
+
+
+def test_fields_of_ase_atoms_are_not_lost_in_silence():
+    ase = pytest.importorskip("ase")
+    atoms = ase.Atoms("O2", [(0, 0, 0), (0, 0, 1.2)])
+    for name, field in (("electric_field", np.array([0, 0, 0.01])), ("REF_efield", [0.0, 0.002, 0]), ("E_field", 0.01)):
+        atoms.info = {name: field}
+        with pytest.warns(InputWarning, match="give the field as electric_field="):
+            molecule(atoms, "sto-3g")
+    atoms.info = {"external_field": np.zeros(3), "force_field": 2, "field": None}
+    molecule(atoms, "sto-3g")
 
 
 @pytest.mark.parametrize(

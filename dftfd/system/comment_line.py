@@ -194,9 +194,9 @@ def said_in(comment: str, source: str) -> dict[str, Any]:
     if _ISOTOPES.search(title):
         warn_of_isotopes(source)
     if field := _FIELD.search(title):
+        where = f"{source}: " if source else ""
         warnings.warn(
-            f"{source}: the comment line says {shown(field[0])}; a field is not read: give electric_field= "
-            "(--electric-field).",
+            f"{where}{shown(field[0])} is not read: give the field as electric_field= (--electric-field).",
             InputWarning,
             stacklevel=6,
         )
