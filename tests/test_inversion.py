@@ -47,7 +47,7 @@ def search():
     """W of lithium hydride's density of another potential, for seven functions."""
     molecule = dftfd.molecule("Li 0 0 0; H 0 0 1.6", basis="sto-3g")
     functions = dftfd.molecule(
-        "Li 0 0 0; H 0 0 1.6", basis={"default": [[0, [0.5, 1.0]], [0, [2.0, 1.0]], [1, [0.7, 1.0]]]}
+        "Li 0 0 0; H 0 0 1.6", basis={"default": [[0, [0.5, 1.0]], [0, [3.0, 1.0]], [1, [0.7, 1.0]]]}
     )
     integrals = one_electron_integrals(molecule)
     X = canonical_orthonormaliser(integrals["overlap"])

@@ -351,6 +351,17 @@ def test_core_potentials_that_are_none_are_refused(potential, words):
         molecule("Na 0 0 0;", "lanl2dz", spin=1, ecp={"Na": potential})
 
 
+def test_shells_without_core_functions_warn():
+    """A valence basis set without its potential; STO-3G of oxygen with its columns exchanged."""
+    valence = gto.basis.load("lanl2dz", "Na")
+    with pytest.warns(InputWarning, match="the basis of Na has no exponent above 0.6697 bohr.-2, no functions for"):
+        molecule("Na 0 0 0; H 0 0 1.89", {"Na": valence, "H": "sto-3g"})
+    with pytest.warns(InputWarning, match="do the coefficients stand before the exponents"):
+        molecule("O 0 0 0; ", {"O": [[0, [0.154, 130.7], [0.535, 23.8]], [0, [0.4, 5.0]], [1, [0.39, 1.1]]]})
+    molecule("Na 0 0 0; ", {"Na": valence}, spin=1, ecp={"Na": "lanl2dz"})
+    molecule("ghost-Na 0 0 0; H 0 0 1.89", {"ghost-Na": valence, "H": "sto-3g"}, spin=1)
+
+
 def test_core_potentials_of_ghosts_are_refused():
     """They were left out without a word, where clusters are embedded in potentials alone."""
     with pytest.raises(InputError, match="for 'ghost-Mg'; ghost atoms have none"):
