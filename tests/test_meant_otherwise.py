@@ -229,6 +229,17 @@ def test_constraints_that_contradict_each_other_are_refused(text, words):
         minimise("OHH", start, lambda r: (0.0, np.zeros((3, 3))), constraints=text, max_steps=2)
 
 
+@pytest.mark.parametrize("option", [{"convergence_gmax": 4.5}, {"convergence_energy": 1}, {"convergence_drms": 1.2}])
+def test_thresholds_of_an_optimisation_in_other_units_warn(option):
+    """The first geometry was a minimum."""
+    start = molecule(WATER, "sto-3g").coordinates
+    with (
+        pytest.warns(InputWarning, match="is met by almost any geometry"),
+        pytest.raises(InputError, match="hold none"),
+    ):
+        minimise("OHH", start, lambda r: (0.0, r), options=option, constraints="$freeze")
+
+
 def test_errors_of_the_energy_pass_through_geometric():
     def fails(r):
         raise ValueError("ours")

@@ -5,13 +5,22 @@ L.-P. Wang, C. Song, J. Chem. Phys. 144, 214108 (2016). doi:10.1063/1.4952956
 
 import math
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from dftfd.errors import DftfdError, InputError, MissingDependencyError, UnsupportedError, closest_names, shown
+from dftfd.errors import (
+    DftfdError,
+    InputError,
+    InputWarning,
+    MissingDependencyError,
+    UnsupportedError,
+    closest_names,
+    shown,
+)
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.runtime.written_numbers import real
 from dftfd.system.internal_coordinates import warn_about_dihedrals, warn_about_distances
@@ -37,6 +46,10 @@ _ARGUMENTS = {
     "xyzout": "trajectory=",
 }
 """Parameters of geomeTRIC that are arguments of dftfd."""
+
+_LOOSE = {"convergence_energy": 1e-4, "convergence_grms": 0.03, "convergence_gmax": 0.045}
+_LOOSE |= {"convergence_drms": 0.12, "convergence_dmax": 0.18}
+"""A hundred times geomeTRIC's thresholds, above which another unit is meant."""
 
 _OF_KIND: dict[str, dict] = {MINIMUM: {}, SADDLE: {"transition": True}, REACTION_PATH: {"irc": True}}
 
@@ -142,6 +155,13 @@ def _require_known(symbols, coordinate_system, options, known):
             raise InputError(f"optimizer option {name}={shown(value)}: give a value like geomeTRIC's {default!r}.")
         if isinstance(value, Real) and not math.isfinite(value):
             raise InputError(f"optimizer option {name}={value}: give a finite number.")
+        if value is not None and name in _LOOSE and value > _LOOSE[name]:
+            warnings.warn(
+                f"optimizer option {name}={value:g} is met by almost any geometry; {_LOOSE[name] / 100:g} is usual, in "
+                f"{'angstrom' if name[-4] == 'd' else 'hartree' if name[-1] == 'y' else 'hartree/bohr'}.",
+                InputWarning,
+                stacklevel=5,
+            )
 
 
 def _constraints(system, text):
