@@ -12,6 +12,7 @@ from pyscf import gto
 
 from dftfd import benchmark, get_functional, interaction_energy, molecule, run_scf, scan
 from dftfd.batch.entries import read_entries
+from dftfd.benchmarks.energies import checked_options
 from dftfd.benchmarks.reactions import read_document
 from dftfd.errors import FunctionalError, InputError, InputWarning
 from dftfd.model.input_warnings import warn_about_basis, warn_about_functional, warn_about_sizes
@@ -295,6 +296,13 @@ def test_angles_of_a_scan_in_radians_are_refused():
     water = molecule("O 0 0 0; H 0 0 0.96; H 0.9 0 -0.2", "sto-3g")
     with pytest.raises(InputError, match="at 1.82 atoms 1 and 2 meet; angles are in degrees"):
         scan(water, "hf", atoms=[1, 0, 2], values=[1.82, 1.9])
+
+
+@pytest.mark.parametrize("options", [{"point_charges": [[1, 0, 0, 9]]}, {"electric_field": [0, 0, 0.01]}])
+def test_surroundings_of_one_molecule_warn_in_a_reaction(options):
+    """Charges around one of them stood where the others had no business."""
+    with pytest.warns(InputWarning, match="is the same for all molecules of a reaction, wherever they are"):
+        assert checked_options("reaction", "reaction", options, None).changed().keys() == options.keys()
 
 
 @pytest.mark.parametrize(
