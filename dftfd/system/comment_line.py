@@ -87,7 +87,7 @@ _ISOTOPES_IN_NAMES = re.compile(rf"{_DEUTERATED}|(?<![A-Za-z0-9])(?:d2o|hdo|hod|
 _FIELD = re.compile(
     r"(?<![a-z])(?:(?:electric|external|multipole|finite|e)[ _-]?field|(?<!force[ _-])field(?=\s?[=:]))"
     r"(?:[ _-]?strength)?(?:_?[xyz](?![a-z]))?"
-    r"\W{0,5}(?:of |along |in )?[xyz]?\W{0,5}(?:0(?:\.0*)?[\s,;]+-?){0,2}[0-9]*\.?0*[1-9][0-9.e-]*",
+    r"\W{0,5}(?:of |along |in )?[xyz]?\W{0,5}(?:0(?:\.0*)?[\s,;]+-?){0,2}[0-9.]*[1-9][0-9.e-]*",
     re.I,
 )
 """An electric field that is not zero: multipole_field={'Z': -0.004} of GSCDB, efield=0 0 0.01."""
