@@ -6,14 +6,14 @@ import pytest
 
 import dftfd
 from dftfd.cli import main
-from dftfd.errors import FileError, FunctionalError, InputError, NotConvergedError, UnsupportedError
+from dftfd.errors import FileError, FunctionalError, InputError, InputWarning, NotConvergedError, UnsupportedError
 from dftfd.functionals.common import slater_exchange, spin_scaled
 from dftfd.interop.pyscf import correlated_density
 from dftfd.libcint.gto import gaussian_basis
 from dftfd.libcint.mole import one_electron_integrals
 from dftfd.libcint.three_centre import overlaps_of_three
 from dftfd.scf.orbitals import canonical_orthonormaliser
-from dftfd.training.inversion import WuYang
+from dftfd.training.inversion import WuYang, _shifted
 from dftfd.xc.density import evaluate_at
 
 HELIUM = {"He": [[0, [0.15 * 2.2**k, 1.0]] for k in range(9)]}
@@ -47,7 +47,7 @@ def search():
     """W of lithium hydride's density of another potential, for seven functions."""
     molecule = dftfd.molecule("Li 0 0 0; H 0 0 1.6", basis="sto-3g")
     functions = dftfd.molecule(
-        "Li 0 0 0; H 0 0 1.6", basis={"default": [[0, [0.5, 1.0]], [0, [2.0, 1.0]], [1, [0.7, 1.0]]]}
+        "Li 0 0 0; H 0 0 1.6", basis={"default": [[0, [0.5, 1.0]], [0, [3.0, 1.0]], [1, [0.7, 1.0]]]}
     )
     integrals = one_electron_integrals(molecule)
     X = canonical_orthonormaliser(integrals["overlap"])
@@ -211,6 +211,15 @@ def test_the_formula_of_a_reference_is_that_of_the_file(hydrogen, tmp_path):
     np.testing.assert_array_equal(evaluate_at(again.potential, LINE), evaluate_at(found.potential, LINE))
     with pytest.raises(FunctionalError, match="not the one"):
         dftfd.load_inversion(path, functional=own(2))
+
+
+@pytest.mark.parametrize("homo", [-24.6, 0.9])
+def test_ionisation_energies_and_electronvolts_as_homo_warn(helium, inverted, homo):
+    """The potential was shifted by 24 hartree."""
+    for given in ({"method": "one-orbital", "homo": homo}, None):
+        with pytest.warns(InputWarning, match="is it an ionisation energy, whose sign is the other, or in electronv"):
+            _shifted(inverted, np.array([homo])) if given is None else dftfd.invert(helium.molecule, helium, **given)
+    _shifted(inverted, np.array([-0.6]))
 
 
 def test_a_density_that_is_far_off_is_doubted(hydrogen, inverted):

@@ -12,6 +12,7 @@ from pyscf import gto
 
 from dftfd import benchmark, get_functional, interaction_energy, molecule, run_scf, scan
 from dftfd.batch.entries import read_entries
+from dftfd.benchmarks.energies import checked_options
 from dftfd.benchmarks.reactions import read_document
 from dftfd.errors import FunctionalError, InputError, InputWarning
 from dftfd.model.input_warnings import warn_about_basis, warn_about_functional, warn_about_sizes
@@ -242,8 +243,14 @@ def test_two_entries_of_a_basis_for_one_element_are_refused():
     ("options", "words"),
     [
         ({"smearing": 300}, "1000 K is"),
+        ({"smearing": 0.1}, "1 eV is"),
+        ({"smearing": ("gaussian", 0.05)}, "1 eV is"),
         ({"conv_tol": 8}, "1e-9 is usual"),
+        ({"linear_dependence": 6}, "1e-6 is usual"),
         ({"electric_field": [0, 0, 1e9]}, "51 V/angstrom"),
+        ({"electric_field": [0, -0.2, 0]}, "51 V/angstrom"),
+        ({"point_charges": [[1.6e-19, 0, 0, 9]]}, "charges of 0 or above 5"),
+        ({"occupations": [[1, 1, 1], [1, 1]]}, r"5 electrons, the molecule has 2, so that its charge changes by -3"),
         ({"point_charges": [[0, 0, 5, 1]]}, "rows are charge, x, y, z"),
         ({"point_charges": [[1, 9, 0, 0], [-1, 0, 0, -1.8]]}, "number 2 is 1.8 bohr from H1; is angstrom meant?"),
     ],
@@ -252,6 +259,7 @@ def test_numbers_in_another_unit_or_order_warn(options, words):
     beside_ghost = molecule("H 0 0 0; H 0 0 0.74; ghost-He 0 0 4", "sto-3g")
     with pytest.warns(InputWarning, match=words):
         warn_about_sizes(Options(xc="pbe", **options), beside_ghost)
+    warn_about_sizes(Options(occupations=[2, 2]), beside_ghost)
     usual = {"smearing": 0.01, "electric_field": [0, 0, 0.01], "point_charges": [[-1, 0, 0, 4 / 0.529]]}
     warn_about_sizes(Options(xc="pbe", **usual), beside_ghost)
 
@@ -288,6 +296,13 @@ def test_angles_of_a_scan_in_radians_are_refused():
     water = molecule("O 0 0 0; H 0 0 0.96; H 0.9 0 -0.2", "sto-3g")
     with pytest.raises(InputError, match="at 1.82 atoms 1 and 2 meet; angles are in degrees"):
         scan(water, "hf", atoms=[1, 0, 2], values=[1.82, 1.9])
+
+
+@pytest.mark.parametrize("options", [{"point_charges": [[1, 0, 0, 9]]}, {"electric_field": [0, 0, 0.01]}])
+def test_surroundings_of_one_molecule_warn_in_a_reaction(options):
+    """Charges around one of them stood where the others had no business."""
+    with pytest.warns(InputWarning, match="is the same for all molecules of a reaction, wherever they are"):
+        assert checked_options("reaction", "reaction", options, None).changed().keys() == options.keys()
 
 
 @pytest.mark.parametrize(
@@ -666,10 +681,13 @@ def test_units_and_masks_of_arrays_are_not_dropped():
     ("option", "heading", "words"),
     [
         ("point_charges", "x y z q", "the columns are x, y, z, charge; charge, x, y, z expected"),
-        ("point_charges", "charge x y z [nm]", "angstrom or bohr"),
+        ("point_charges", "charge x y z [nm]", "bohr or angstrom"),
+        ("point_charges", "q / e, x / pm, y / pm, z / pm", "names pm; bohr or angstrom expected"),
+        ("point_charges", "q x y z in nm", "names nm"),
+        ("grid", "x y z weight in picometers", "names picometers"),
         ("grid", "x y z weight [angstrom]", "positions in bohr expected"),
         ("grid", "weight, x, y, z", "the columns are weight, x, y, z; x, y, z, weight expected"),
-        ("grid", "in nm", "positions in bohr expected|angstrom or bohr"),
+        ("grid", "in nm", "bohr or angstrom expected"),
         ("point_charges", "cut out within 12 angstrom of the metal", "mentions angstrom: is that their unit"),
         ("grid", "x/A y/A z/A weight", "positions in bohr expected"),
     ],

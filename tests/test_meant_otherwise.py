@@ -17,8 +17,9 @@ from dftfd.benchmarks.reaction_energy import ReactionEnergy, _species
 from dftfd.benchmarks.reactions import read_document
 from dftfd.cli import main
 from dftfd.cli.chemistry import _atom_lists
-from dftfd.errors import InputError, InputWarning
+from dftfd.errors import FunctionalError, InputError, InputWarning
 from dftfd.interop.geometric import minimise
+from dftfd.model.calculation import Calculation
 from dftfd.model.input_warnings import warn_about_sizes
 from dftfd.model.options import OPTIONS, Options
 from dftfd.response.polarizability import FREQUENCY
@@ -31,6 +32,8 @@ from dftfd.system.internal_coordinates import warn_about_dihedrals, warn_about_d
 from dftfd.system.isotopes import masses
 from dftfd.system.molecule import refuse_names_of_pdb
 from dftfd.system.molfile import _unsaturated
+from dftfd.tasks.run import require_broken_symmetry
+from dftfd.tasks.scanning import _is_number_of_points
 
 WATER = "O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692"
 
@@ -134,6 +137,34 @@ def test_fragments_have_the_unpaired_electrons_of_the_whole():
     system = molecule("O 0 0 0; O 0 0 1.21; He 3.2 0 0.6", "sto-3g", spin=2)
     with pytest.raises(InputError, match=r"2 unpaired electrons.*give spins="):
         dftfd.interaction_energy(system, [[0, 1], [2]], "hf")
+    singlet = molecule("O 0 0 0; O 0 0 1.21; He 3.2 0 0.6", "sto-3g")
+    with (
+        pytest.warns(InputWarning, match=r"spins .2, 0. cannot couple to spin 0 of the molecule: is its spin="),
+        pytest.raises(FunctionalError),
+    ):
+        dftfd.interaction_energy(singlet, [[0, 1], [2]], "none", spins=[2, 0])
+
+
+def test_all_atoms_flipped_break_no_symmetry():
+    system = molecule("H 0 0 0; H 0 0 2; ghost-He 0 0 4", "sto-3g")
+    calculation = Calculation.of(system, Options(method="UKS"))
+    with pytest.raises(InputError, match="flips the spins of all atoms"):
+        require_broken_symmetry((0, 1), calculation)
+    require_broken_symmetry((1,), calculation)
+
+
+def test_ends_and_a_number_of_points_are_no_values_of_a_scan():
+    """(0.8, 1.2, 5) was a third point at 5 angstrom."""
+    for values in ((0.8, 1.2, 5), (1.2, 0.8, 9)):
+        with (
+            pytest.warns(InputWarning, match=f"is {values[2]} their number"),
+            pytest.raises(InputError, match="relaxed"),
+        ):
+            dftfd.scan(HYDROGEN(), "hf", atoms=[0, 1], values=values, constraints="$freeze")
+    for values in ((0, 180, 19), (180, 0, 13)):
+        assert _is_number_of_points(*values)
+    for values in ((0.8, 1.2, 1.6), (1, 2, 3), (1.0, 1.5, 3.0), (3, 2, 1), (60, 120, 180), (2.0, 1.0, 0.5)):
+        assert not _is_number_of_points(*values)
 
 
 def test_masses_of_other_elements_warn():
@@ -179,8 +210,15 @@ def test_the_basis_of_a_mole_is_not_lost_in_a_reaction():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("$set\ndistance 1 2 1.1\ndistance 2 1 1.2", "'distance 2 1' twice, with two values"),
+        ("$set\ndistance 1 2 1.1\ndistance 2 1 1.2", "Distance 1-2 twice, with two values"),
+        ("$set\ndistance 1 2 1.1\ndistance 01 2 1.2", "Distance 1-2 twice, with two values"),
         ("$freeze\nangle 2 1 3\n$set\nangle 3 1 2 110", "twice, with two values"),
+        ("$set\nz 2 1.5\nz 2 1.2", "Cartesian-Z 2 twice, with two values"),
+        ("$set\nxyz 1 0 0 0\n$freeze\ny 1", "twice, with two values"),
+        ("$set\nzx 2 1.5 0.0", "write xz"),
+        ("$freeze\nxyz Cl", "no atom is 'cl'"),
+        ("$freeze\nxyz all", "no atom is 'all'"),
+        ("$freeze\nrotation 1", "one atom does not rotate"),
         ("$set\nangle 2 1 3 1.82", "at its end"),  # radians
         ("$set\ntrans-xyz 1 0 0 0", "geomeTRIC"),
     ],
@@ -189,6 +227,17 @@ def test_constraints_that_contradict_each_other_are_refused(text, words):
     start = molecule(WATER, "sto-3g").coordinates
     with pytest.raises(InputError, match=words):
         minimise("OHH", start, lambda r: (0.0, np.zeros((3, 3))), constraints=text, max_steps=2)
+
+
+@pytest.mark.parametrize("option", [{"convergence_gmax": 4.5}, {"convergence_energy": 1}, {"convergence_drms": 1.2}])
+def test_thresholds_of_an_optimisation_in_other_units_warn(option):
+    """The first geometry was a minimum."""
+    start = molecule(WATER, "sto-3g").coordinates
+    with (
+        pytest.warns(InputWarning, match="is met by almost any geometry"),
+        pytest.raises(InputError, match="hold none"),
+    ):
+        minimise("OHH", start, lambda r: (0.0, r), options=option, constraints="$freeze")
 
 
 def test_errors_of_the_energy_pass_through_geometric():
@@ -304,12 +353,31 @@ LOCAL = [[], [], [[1.0, 2.0]]]
         ([10, [[-1, [[], [], [[0.0, 2.0]]]]]], "exponents above 0"),
         ([10, [[-1, [[[2, 1.0, 2.0, 3.0]]]]]], "expected a name or"),
         ([10, [[-1, LOCAL], [6, LOCAL]]], r"l from -1 \(the local part\) to 5"),
+        ([12, [[-1, LOCAL]]], "12 core electrons, but Na has 11"),
     ],
 )
 def test_core_potentials_that_are_none_are_refused(potential, words):
     """Without terms ten core electrons of Na were a smaller nuclear charge: one electron fell into the core."""
     with pytest.raises(InputError, match=words):
         molecule("Na 0 0 0;", "lanl2dz", spin=1, ecp={"Na": potential})
+
+
+def test_shells_without_core_functions_warn():
+    """A valence basis set without its potential; STO-3G of oxygen with its columns exchanged."""
+    valence = gto.basis.load("lanl2dz", "Na")
+    with pytest.warns(InputWarning, match="the basis of Na has no exponent above 0.6697 bohr.-2, no functions for"):
+        molecule("Na 0 0 0; H 0 0 1.89", {"Na": valence, "H": "sto-3g"})
+    with pytest.warns(InputWarning, match="do the coefficients stand before the exponents"):
+        molecule("O 0 0 0; ", {"O": [[0, [0.154, 130.7], [0.535, 23.8]], [0, [0.4, 5.0]], [1, [0.39, 1.1]]]})
+    molecule("Na 0 0 0; ", {"Na": valence}, spin=1, ecp={"Na": "lanl2dz"})
+    molecule("ghost-Na 0 0 0; H 0 0 1.89", {"ghost-Na": valence, "H": "sto-3g"}, spin=1)
+
+
+def test_core_potentials_of_ghosts_are_refused():
+    """They were left out without a word, where clusters are embedded in potentials alone."""
+    with pytest.raises(InputError, match="for 'ghost-Mg'; ghost atoms have none"):
+        molecule("O 0 0 0; ghost-Mg 0 0 2.1", "def2-svp", ecp={"ghost-Mg": [2, [[-1, LOCAL]]]})
+    assert molecule("O 0 0 0; ghost-Mg 0 0 2.1", "def2-svp", ecp={"ghost-Mg": None}).n_electrons == 8
 
 
 def test_powers_in_front_of_terms_warn():
@@ -773,6 +841,8 @@ def test_a_remark_that_ends_as_an_atom_warns():
         ("charge", "cahrge=-2|chareg -2|harge: -2|chage=-2|charege=-2|chargr=-2|vharge=-2|cbarge=-2"),
         ("charge", "-c=-2|O2--|two extra electrons|2e reduced|doubly oxidized|one-electron reduced|C-2 M1|q2m1"),
         ("spin", "mutl=3|mulitplicity=3|multiplcity 3|tripplet|tirplet|doublt|triplit|q0m3|C0 M3"),
+        ("charge", "[2.0, 1] opt|(-1, 2)  opt|z=--|z = ++|ch. 2|18e|14e opt"),
+        ("spin", "[0, 3] opt|[2.0, 3] opt|T1 opt|T1 optimised structure"),
         ("spin", "^3O2|S^2 = 2.0|<S2>=2.0|nalpha 9|ispin=2|T_1|antiferromagnetic"),
     ],
 )
@@ -781,6 +851,35 @@ def test_slips_of_words_and_more_notations_are_mentioned(about, comments):
     for comment in comments.split("|"):
         with suppress(InputError):
             assert about in parse_geometry(f"2\n{comment}\nO 0 0 0\nO 0 0 1.2").mentions, comment
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["charge=0, multiplicity=1, multipole_field={'Z': -0.004}, xc_grid=2", "efield=0 0 0.01", "E-field: z=0.004"]
+    + ["electric field of 0.01 a.u.", "field=0, 0, -1e-3", "finite field 0.001", "efield_x=0.002"],
+)
+def test_fields_in_comment_lines_are_not_lost_in_silence(comment):
+    """Those of GSCDB's dipole moments and polarizabilities were computed without."""
+    with pytest.warns(InputWarning, match="is not read: give the field as electric_field="):
+        parse_geometry(f"2\n{comment}\nO 0 0 0\nO 0 0 1.2")
+
+
+def test_fields_of_ase_atoms_are_not_lost_in_silence():
+    ase = pytest.importorskip("ase")
+    atoms = ase.Atoms("O2", [(0, 0, 0), (0, 0, 1.2)])
+    for name, field in (("electric_field", np.array([0, 0, 0.01])), ("REF_efield", [0.0, 0.002, 0]), ("E_field", 0.01)):
+        atoms.info = {name: field}
+        with pytest.warns(InputWarning, match="give the field as electric_field="):
+            molecule(atoms, "sto-3g")
+    atoms.info = {"external_field": np.zeros(3), "force_field": 2, "field": None}
+    molecule(atoms, "sto-3g")
+
+
+@pytest.mark.parametrize(
+    "comment", ["efield=0 0 0", "force field: 2", "forcefield=2", "electric field gradient 1.2", "e_field=0 E=-7.4"]
+)
+def test_comment_lines_without_a_field_say_nothing(comment):
+    parse_geometry(f"2\n{comment}\nO 0 0 0\nO 0 0 1.2")
 
 
 def test_charges_of_something_in_e_are_read_or_refused():
@@ -793,6 +892,18 @@ def test_charges_of_something_in_e_are_read_or_refused():
 @pytest.mark.parametrize(
     "comment",
     ["change=2", "triple bond", "double 2", "quarter 2", "large 2", "charge transfer 1.0", "S2 0.5", "M2 = 3"]
+    + [
+        "(2)",
+        "2e",
+        "16e",
+        "E=1e-5",
+        "(1,2)-dioxetane",
+        "[0, 1] opt",
+        "z = -1.2",
+        "chap. 2",
+        "T1 = 0.02",
+        "unrestricted",
+    ]
     + ["chargers", "range 2", "triples", "H2O--HOH", "a--b", "c 2", "sheet 3", "x^2y", "shape 2"],
 )
 def test_words_that_resemble_others_mention_nothing(comment):

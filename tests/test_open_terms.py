@@ -381,6 +381,7 @@ def test_other_processes_load_the_file_again(tmp_path, capsys):
         ("dft+u", {}),
         ('DFT+U(shell="O 2p", U=0.2)', {"shell": "O 2p", "U": 0.2}),
         ("dft+u( atoms=[0, 1],shell=O 2p )", {"atoms": [0, 1], "shell": "O 2p"}),
+        ("dft+u(shell='O 2p', U=.2, V=-1d-1,)", {"shell": "O 2p", "U": 0.2, "V": -0.1}),
     ],
 )
 def test_texts_of_terms(text, arguments):
@@ -395,10 +396,19 @@ def test_texts_of_terms(text, arguments):
     [
         (["dft+w(U=1)"], "unknown energy term 'dft.w.U=1.'; the closest names are dft.u"),
         (["dft+u(0.2)"], "'0.2' is not an argument"),
+        (['dft+u(shell="O 2p", U=0.1, U=0.2)'], "'U' names one argument twice"),
+        (['dft+u(shell="O 2p", V=0.1], U=0.2)'], "neither a number nor text"),
+        (['dft+u(U=0.2, shell="O 2p" V=0.1)'], "neither a number nor text"),
+        (['dft+u(U=0.2, shell="O 2p)'], "'shell' is not understood|neither a number nor text"),
+        (['dft+u(shell="O 2p", U=4 eV)'], "neither a number nor text"),
+        (['dft+u(shell="O 2p", U=0.2) V=0.1'], "lacks a bracket at its end"),
+        ([partial(Hubbard, shell="O 2p", U=4)], "U=4 hartree are 108.846 eV"),
+        ([partial(Constraint, atoms=[3], value=1.0)], r"atoms=.3.: numbers from 0 to 2 expected"),
+        ([partial(Constraint, atoms=[0], value="8.5", V=0.1)], "Constraint cannot be evaluated: TypeError"),
         ([3], "terms= holds 3; code of a molecule"),
         ("dft+u", "terms="),
         ([Hubbard], "cannot be made for this molecule: TypeError"),
-        ([partial(Hubbard, shell="Ni 3d", U=1)], "no atom of H2O has the shell 'Ni 3d'"),
+        ([partial(Hubbard, shell="Ni 3d", U=0.1)], "no atom of H2O has the shell 'Ni 3d'"),
         ([lambda molecule: 1], "which gave 1; a Term expected"),
     ],
 )

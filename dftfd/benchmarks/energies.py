@@ -6,6 +6,7 @@ What fails or looks wrong climbs a ladder of other ways to the solution; what fa
 """
 
 import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from dftfd.batch import Outcome, run_batch
 from dftfd.batch.processes import require_client
 from dftfd.benchmarks.reactions import BenchmarkSet
-from dftfd.errors import DftfdError, InputError, NotConvergedError, NumericalError, ResourceError, shown
+from dftfd.errors import DftfdError, InputError, InputWarning, NotConvergedError, NumericalError, ResourceError, shown
 from dftfd.functionals.registry import get_functional
 from dftfd.model.options import Options
 from dftfd.results.tree import MOLECULE_TEXT
@@ -115,6 +116,12 @@ def checked_options(task: str, noun: str, given: Mapping[str, Any], client) -> O
     checked = Options.given_to(task, **given)
     if of_one := checked.of_one_molecule():
         raise InputError(f"{min(of_one)}= is for one molecule; a {noun} has record= and on_step=.")
+    if placed := checked.changed().keys() & {"electric_field", "point_charges", "external_potential"}:
+        warnings.warn(
+            f"{min(placed)}= is the same for all molecules of a {noun}, wherever they are and however they are turned.",
+            InputWarning,
+            stacklevel=4,
+        )
     if client is not None:
         require_client(client)
     return checked

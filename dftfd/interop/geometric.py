@@ -5,13 +5,22 @@ L.-P. Wang, C. Song, J. Chem. Phys. 144, 214108 (2016). doi:10.1063/1.4952956
 
 import math
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from dftfd.errors import DftfdError, InputError, MissingDependencyError, UnsupportedError, closest_names, shown
+from dftfd.errors import (
+    DftfdError,
+    InputError,
+    InputWarning,
+    MissingDependencyError,
+    UnsupportedError,
+    closest_names,
+    shown,
+)
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM
 from dftfd.runtime.written_numbers import real
 from dftfd.system.internal_coordinates import warn_about_dihedrals, warn_about_distances
@@ -37,6 +46,10 @@ _ARGUMENTS = {
     "xyzout": "trajectory=",
 }
 """Parameters of geomeTRIC that are arguments of dftfd."""
+
+_LOOSE = {"convergence_energy": 1e-4, "convergence_grms": 0.03, "convergence_gmax": 0.045}
+_LOOSE |= {"convergence_drms": 0.12, "convergence_dmax": 0.18}
+"""A hundred times geomeTRIC's thresholds, above which another unit is meant."""
 
 _OF_KIND: dict[str, dict] = {MINIMUM: {}, SADDLE: {"transition": True}, REACTION_PATH: {"irc": True}}
 
@@ -142,6 +155,13 @@ def _require_known(symbols, coordinate_system, options, known):
             raise InputError(f"optimizer option {name}={shown(value)}: give a value like geomeTRIC's {default!r}.")
         if isinstance(value, Real) and not math.isfinite(value):
             raise InputError(f"optimizer option {name}={value}: give a finite number.")
+        if value is not None and name in _LOOSE and value > _LOOSE[name]:
+            warnings.warn(
+                f"optimizer option {name}={value:g} is met by almost any geometry; {_LOOSE[name] / 100:g} is usual, in "
+                f"{'angstrom' if name[-4] == 'd' else 'hartree' if name[-1] == 'y' else 'hartree/bohr'}.",
+                InputWarning,
+                stacklevel=5,
+            )
 
 
 def _constraints(system, text):
@@ -150,7 +170,7 @@ def _constraints(system, text):
 
     if not text:
         return None, [None]
-    _require_constraints(text, system.xyzs[0])
+    _require_constraints(text, system)
     try:
         objects, targets = prepare.parse_constraints(system, text)
     except (KeyError, ValueError, IndexError, RuntimeError) as error:
@@ -160,34 +180,40 @@ def _constraints(system, text):
         ) from error
     if len(targets) > 1:
         raise UnsupportedError("a scan has several targets for one constraint; optimise to each of them in turn.")
+    seen = dict[str, float | None]()
+    for coordinate, value in zip(map(str, objects), targets[0], strict=True):  # geomeTRIC takes the last without a word
+        if seen.setdefault(coordinate, value) != value:
+            raise InputError(f"constraints have {coordinate} twice, with two values; leave one out.")
     return objects, targets
 
 
 _ATOMS_OF = {"distance": 2, "angle": 3, "dihedral": 4}
 
 
-def _require_constraints(text, positions):
-    """InputError for what geomeTRIC takes without a word: no constraint at all, text behind $, impossible values, two
-    values of one coordinate, radians; a warning for distances in other units than angstrom.
-
-    positions: (atom, 3) [angstrom].
+def _require_constraints(text, system):
+    """InputError for what geomeTRIC takes without a word: no constraint at all, text behind $, impossible values,
+    radians, elements that no atom has, zx, whose values it takes for x and z, and the rotation of one atom, which does
+    not end; a warning for distances in other units than angstrom.
     """
-    known = {str(k): r for k, r in enumerate(positions, start=1)}
+    known = {str(k): r for k, r in enumerate(system.xyzs[0], start=1)}  # angstrom
     lines = [words for line in text.split("\n") if (words := line.partition("#")[0].lower().split())]
     modes = [words for words in lines if words[0].startswith("$")]
     if wrong := next((words for words in modes if words not in (["$freeze"], ["$set"], ["$scan"])), None):
         raise InputError(f"constraints have the line {shown(' '.join(wrong))}; $freeze or $set alone expected in it.")
     if len(modes) == len(lines):
         raise InputError("constraints hold none; below '$freeze' or '$set' a line such as 'distance 1 2' is expected.")
-    mode, seen = None, dict[tuple, tuple]()
+    mode = None
     for kind, *words in lines:
         mode = kind if kind.startswith("$") else mode
         value = real(words[-1]) if mode == "$set" and words else None
-        atoms = tuple(words[: _ATOMS_OF.get(kind, 0)])
-        if atoms and seen.setdefault((kind, min(atoms, atoms[::-1])), (mode, value)) != (mode, value):
-            raise InputError(
-                f"constraints have {shown(' '.join([kind, *atoms]))} twice, with two values; leave one out."
-            )
+        atoms = words[: _ATOMS_OF.get(kind, 0)]
+        axes = kind.removeprefix("trans-")
+        if set(axes) <= set("xyz") and words and words[0].isalpha() and words[0].capitalize() not in system.elem:
+            raise InputError(f"constraints have {shown(' '.join([kind, *words]))}, but no atom is {shown(words[0])}.")
+        if mode == "$set" and set(axes) <= set("xyz") and list(axes) != sorted(axes):
+            raise InputError(f"$set {shown(kind)}: write {''.join(sorted(axes))}, with the values in that order.")
+        if kind == "rotation" and words and words[0].isdecimal():
+            raise InputError(f"constraints have {shown(' '.join([kind, *words]))}; one atom does not rotate.")
         limits = {"distance": (0.0, math.inf), "angle": (2 * math.pi, 180.0)}.get(kind, (-math.inf, math.inf))
         if mode == "$set" and kind != mode and (value is None or not limits[0] < value <= limits[1]):
             line = " ".join([kind, *words])

@@ -20,6 +20,10 @@ CLOSE_CHARGE = 1.9
 """Distance [bohr] of a point charge from an atom, 1 angstrom, below which those of QM/MM do not come: a hydrogen bond
 of 1.8 angstrom that is taken for bohr does."""
 
+HOT, STRONG = 0.05, 0.1
+"""Widths of smearing [hartree], 16,000 K, and fields [hartree/(e bohr)], 5 V/angstrom, from which on other units are
+likelier: molecules do not last there."""
+
 SCAN_LEVEL = 5
 """Grid level from which SCAN's energy is good to half a millihartree; at level 3 water errs by 0.9, Ar2 by 6."""
 
@@ -108,13 +112,15 @@ def warn_about_sizes(options, molecule) -> None:
     charges = [] if options.point_charges is None else np.abs(np.asarray(options.point_charges)[:, 0])
     is_kt_in_ev = 0.0249 < width < 0.0262
     odd = {
-        f"smearing of {width:g} hartree; 1000 K is 0.0032": width > 0.1,
+        f"smearing of {width:g} hartree; 1000 K is 0.0032, 1 eV is 0.0367": width >= HOT,
         f"smearing of {width:g} hartree; at room temperature it is 0.00094 hartree or 0.0257 eV": is_kt_in_ev,
         f"conv_tol of {options.conv_tol:g} hartree; 1e-9 is usual": options.conv_tol > 0.01,
-        f"electric_field of {field:g} hartree/(e bohr), where 1 is 51 V/angstrom": field > 0.5,
-        "point_charges with charges of 0 or above 5; rows are charge, x, y, z": any(q == 0 or q > 5 for q in charges),
+        f"linear_dependence of {options.linear_dependence:g}; 1e-6 is usual": options.linear_dependence >= 0.5,
+        f"electric_field of {field:g} hartree/(e bohr), where 1 is 51 V/angstrom": field >= STRONG,
+        "point_charges with charges of 0 or above 5; rows are charge, x, y, z": any(q < 1e-9 or q > 5 for q in charges),
+        _occupied(options.occupations, molecule.n_electrons): True,
     }
-    for words in (words for words, is_odd in odd.items() if is_odd):
+    for words in (words for words, is_odd in odd.items() if words and is_odd):
         _warn(f"{words}: is another unit or order meant?")
     if len(charges) and max(charges) <= 5:
         rows = np.asarray(options.point_charges)
@@ -123,6 +129,17 @@ def warn_about_sizes(options, molecule) -> None:
         elif len(rows) == 4 and _are_charges(rows[0], rows):
             _warn("point_charges: the first row looks like charges; each row is charge, x, y, z of one of them.")
     _warn_about_close_charges(options.point_charges, molecule)
+
+
+def _occupied(occupations, n_electrons) -> str:
+    """How many electrons `occupations` hold, in words; empty where they are two at most more or less than usual."""
+    held = 0.0 if occupations is None else float(np.sum(np.concatenate([np.ravel(spin) for spin in occupations])))
+    if occupations is None or abs(held - n_electrons) <= 2:
+        return ""
+    return (
+        f"occupations of {held:g} electrons, the molecule has {n_electrons}, so that its charge changes by "
+        f"{n_electrons - held:+g}; restricted orbitals hold 2"
+    )
 
 
 def _are_charges(numbers, rows) -> bool:

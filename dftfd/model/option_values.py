@@ -141,6 +141,9 @@ _SHORT = re.compile(r"(?<![\w.])(?:(?i:angs?|[aå]ngstr(?:[oö]|oe)ms?)|A|Å)(?!
 """Angstrom, in headings of columns alone: elsewhere A is a name or an article."""
 
 
+_OTHER_UNIT = re.compile(r"(?<![\w.])(?:pm|nm|(?:pico|nano)met(?:er|re)s?)(?!\w)")
+
+
 def _is_heading(remark) -> bool:
     """Whether a remark says nothing but what the columns are and their unit."""
     return bool(_HEADING.fullmatch(remark))
@@ -148,6 +151,8 @@ def _is_heading(remark) -> bool:
 
 def _unit_of_remark(remark, words) -> str | None:
     """'bohr' or 'angstrom' where a remark of a file of rows names it."""
+    if other := _OTHER_UNIT.search(remark):
+        raise InputError(f"{words}: the remark {shown(remark)} names {other[0]}; bohr or angstrom expected.")
     is_short = _is_heading(remark) and _SHORT.search(remark)
     return unit_of(remark, words) or ("angstrom" if is_short else None)
 

@@ -15,10 +15,13 @@ import numpy as np
 
 from dftfd.errors import DftfdError, InputError, closest_names, one_line, shown
 from dftfd.runtime.json_reader import parse_json, plain_values
+from dftfd.runtime.written_numbers import real
 
 _makers: dict[str, Callable] = {}
 _NAME = re.compile(r"[A-Za-z][\w+.-]*")
 _ARGUMENT = re.compile(r"""((?:\[[^\]]*\]|"[^"]*"|'[^']*'|[^,\[\]"'])+)(?:,|$)""")
+_UNCLEAR = re.compile(r"""[+-]?\.?[0-9]\S*\s|.*[()=;"']""")
+"""Of a value without quotes around it: a number and words, brackets, what separates arguments."""
 
 
 def energy_term(name: str) -> Callable[[Callable], Callable]:
@@ -126,13 +129,36 @@ def _argument(words) -> tuple[str, Any]:
     try:
         return name, parse_json(value)
     except ValueError:
-        return name, value.strip("'")
+        if (number := real(value)) is not None:  # .15, which JSON does not know
+            return name, number
+        if re.fullmatch("'[^']*'", value):
+            return name, value[1:-1]
+        if _UNCLEAR.match(value):
+            raise InputError(
+                f"{shown(words.strip())}: the value is neither a number nor text; write {name}=0.15, or text in quotes."
+            ) from None
+        return name, value
+
+
+def _arguments(text) -> dict[str, Any]:
+    """Values by name of 'U=0.2, shell="2p"'; InputError where a part of it is none, or there twice."""
+    found, start = dict[str, Any](), 0
+    while text[start:].strip():
+        piece = _ARGUMENT.match(text, start)
+        name, value = _argument(piece[1] if piece else text[start:])
+        if piece is None or name in found:
+            why = "is not understood" if piece is None else "names one argument twice"
+            raise InputError(f"the arguments of an energy term, {shown(text.strip())}: {shown(name)} {why}.")
+        found[name], start = value, piece.end()
+    return found
 
 
 def term_named(text: str, makers: Mapping[str, Callable] = _makers) -> ChosenTerm:
     """That of a text such as 'name' or 'name(U=0.2, shell="2p")', of these makers by name."""
-    name, _, arguments = text.strip().removesuffix(")").partition("(")
+    name, opening, arguments = text.strip().partition("(")
     name = name.strip()
+    if opening and not arguments.endswith(")"):
+        raise InputError(f"{shown(text)} lacks a bracket at its end; 'name(U=0.2, shell=\"2p\")' expected.")
     maker = makers.get(name) or makers.get(name.lower())
     if maker is None:
         close = ", ".join(closest_names(name, list(makers))) or "none: nothing is registered"
@@ -140,7 +166,7 @@ def term_named(text: str, makers: Mapping[str, Callable] = _makers) -> ChosenTer
             f"unknown energy term {shown(text)}; the closest names are {close}. Import the file that registers it, or "
             "write it on the command line as FILE.py:NAME."
         )
-    return ChosenTerm(maker, dict(map(_argument, _ARGUMENT.findall(arguments))), registered_name(maker))
+    return ChosenTerm(maker, _arguments(arguments.removesuffix(")")), registered_name(maker))
 
 
 def makers_in(module) -> dict[str, Callable]:

@@ -171,16 +171,28 @@ def resolve_ecp(ecp, names: tuple[AtomName, ...], atom_basis: tuple) -> tuple:
 
 
 def require_core(potential, basis, name: AtomName) -> None:
-    """Raise InputError for core electrons that neither the basis set has functions for nor a potential stands for."""
-    if name.ghost or not isinstance(basis, str) or potential is not None:
+    """Raise InputError for core electrons that neither the basis set has functions for nor a potential stands for.
+
+    Shells that are given as numbers may be meant so, with a warning.
+    """
+    if name.ghost or potential is not None:
+        return
+    Z = ATOMIC_NUMBERS[name.symbol]
+    if not isinstance(basis, str):
+        if Z > 2 and (steepest := max(_exponents(basis))) < _STEEP * Z**2:
+            warnings.warn(
+                f"the basis of {name.label} has no exponent above {steepest:g} bohr^-2, no functions for its core "
+                "electrons: is a core potential missing (ecp=), or do the coefficients stand before the exponents?",
+                InputWarning,
+                stacklevel=6,
+            )
         return
     if own := load_ecp(basis, name.symbol):
         raise InputError(
             f"basis set {display_name(basis)!r} has no functions for the {own[0]} core electrons of {name.symbol}, "
             "which its core potential stands for; leave ecp out, or take an all-electron basis set, as 'dyall-v2z'."
         )
-    exponents = [row[0] for shell in load_basis(basis, name.symbol) for row in shell[1:] if isinstance(row, tuple)]
-    Z = ATOMIC_NUMBERS[name.symbol]
+    exponents = _exponents(load_basis(basis, name.symbol))
     if Z > 2 and max(exponents) < _STEEP * Z**2:
         raise InputError(
             f"basis set {display_name(basis)!r} has no functions for the core electrons of {name.symbol}: it was made "
@@ -191,6 +203,10 @@ def require_core(potential, basis, name: AtomName) -> None:
             f"basis set {display_name(basis)!r} has no exponent below {_DIFFUSE_ENOUGH:g} bohr^-2 for {name.symbol}: "
             "it was not made for electrons. Take another one."
         )
+
+
+def _exponents(shells) -> list[float]:
+    return [row[0] for shell in shells for row in shell[1:] if isinstance(row, tuple)]
 
 
 def _resolved_ecp(ecp, names, atom_basis) -> tuple:
@@ -248,6 +264,8 @@ def _per_atom(spec, names, what):
             )
         if parsed.label not in labels and parsed.label.removeprefix("ghost-") != parsed.symbol:
             raise InputError(f"the {what} dictionary has an entry for {shown(key)}, but no atom carries this label.")
+        if parsed.ghost and what == "ecp" and value is not None and value is not False:
+            raise InputError(f"the ecp dictionary has a core potential for {shown(key)}; ghost atoms have none.")
         if parsed.label in table:
             raise InputError(
                 f"the {what} dictionary has two entries for {parsed.label}, as {shown(key)}; leave one out."
@@ -298,6 +316,8 @@ def _check_ecp(ecp, name):
             f"ecp of {name.label}: expected a name or [core electrons, [[l, [[[exponent, coefficient], ...], ...]], "
             f"...]], l from -1 (the local part) to {_MOST_ECP_MOMENTUM}, exponents above 0, found {shown(ecp)}."
         )
+    if ecp[0] >= (Z := ATOMIC_NUMBERS[name.symbol]):
+        raise InputError(f"ecp of {name.label}: {ecp[0]} core electrons, but {name.symbol} has {Z}; some stay outside.")
     return ecp
 
 

@@ -84,6 +84,13 @@ _DEUTERATED = (
 )
 _ISOTOPES = re.compile(rf"{_DEUTERATED}|\w-d[1-9][0-9]?(?!\w)|(?<![\w.])\^?(?:13C|15N|1[78]O|[23]H)(?!\w)")
 _ISOTOPES_IN_NAMES = re.compile(rf"{_DEUTERATED}|(?<![A-Za-z0-9])(?:d2o|hdo|hod|cdcl3)(?![A-Za-z0-9])")
+_FIELD = re.compile(
+    r"(?<![a-z])(?:(?:electric|external|multipole|finite|e)[ _-]?field|(?<!force[ _-])field(?=\s?[=:]))"
+    r"(?:[ _-]?strength)?(?:_?[xyz](?![a-z]))?"
+    r"\W{0,5}(?:of |along |in )?[xyz]?\W{0,5}(?:0(?:\.0*)?[\s,;]+-?){0,2}[0-9.]*[1-9][0-9.e-]*",
+    re.I,
+)
+"""An electric field that is not zero: multipole_field={'Z': -0.004} of GSCDB, efield=0 0 0.01."""
 _UNIT_IN_NAMES = re.compile(r"(?<![a-z])(bohr|angstrom)s?(?![a-z])", re.I)
 _NUMBER = re.compile(r"(?<![\w.])(?:[0-9]+|[+-][1-9]\.0*)(?![\w.])")
 _ALONE = re.compile(r"[(\[]?([+-]?[0-9]{1,2})[\s,;/]{1,9}([0-9]{1,2})[)\]]?")
@@ -106,6 +113,8 @@ _MENTIONS = {
         rf"|(?:singly|doubly|triply|[1-3]e|{_COUNT}[ -]electron) (?:reduced|oxidi[sz]ed)"
         r"|(?<![^\W_])[cq][ =:]{0,3}[+-]?[1-9][ _,;|]{0,3}m[ =:]{0,3}[1-9](?!\w)"
         r"|--?(?:c|q|chrg|charge)[ =][+-]?[1-9]|q ?[+-]?[1-9](?![\w.])"
+        r"|(?<!\w)z ?= ?(?:[+-]{1,3}|[1-9][+-]|\+[1-9])(?![\w.])"
+        r"|\A[(\[][+-]?[1-3](?:\.0*)?[ ,;/]+[1-7](?:\.0*)?[)\]](?= |\Z)"
         r"|\A[+-]?[1-3][ ,]+[1-7][ ,]+(?=[+-]?[0-9]*\.[0-9])|\A[1-4][ ,]+[1-7][ ,]+[A-Z(\[]\S*"
         rf"|(?:\A|[,;(] ?)c of [+-]?[1-9]|\A\W*(?:{_IONS})\W*\Z)(?![A-Za-z])"
         r"|(?<![\w.=:+-])[+-][1-9](?![\w.])|(?<![\w.+-])[1-9][+-](?![\w.+-])|_[+-][1-9](?![0-9.])"
@@ -115,12 +124,14 @@ _MENTIONS = {
     "spin": re.compile(
         rf"(?<![a-z])(?:{'|'.join(list(_NAMES)[1:])}|octet|nonet|hextet|(?:du|quadru|quintu|sextu)plet"
         r"|(?:bi|di)?radical|(?:high|intermediate)[ -]spin"
-        r"|open[ -]shell|(?:one|two|three|four|five) unpaired|dublett?|triplett|T1 (?:state|geometry|minimum))(?![a-z])"
+        r"|open[ -]shell|(?:one|two|three|four|five) unpaired|dublett?|triplett"
+        r"|T1 (?:state|geometry|minimum|opt(?:imi[sz]\w{1,6})?|structure|surface))(?![a-z])"
         r"|(?<![^\W_])[cq][ =:]{0,3}[+-]?[0-9][ _,;|]{0,3}m[ =:]{0,3}[2-9](?!\w)"
         r"|(?<![\w.])\^[2-7](?=(?-i:[A-Z]))|(?:anti)?ferromagnetic"
         r"|(?<!\w)<?S\s?(?:(?:\^|\*\*)?2>?\s?=|(?:\^|\*\*)2>?|\(S\+1\)\s?=?)\s?(?:0\.[5-9]|[1-9])"
         r"|(?<![a-z])tripl?(?![a-z])|(?<![a-z])moment\W{1,3}[1-9](?:\.[0-9]*)?\s?(?:mu_?b|\u03bcb|bohr magnetons?)"
         r"|(?<!\w)(?:i?nspin|ispin|2S|M)\s?[=:]\s?[2-9](?![\w.])|(?<!\w)(?:nupdown|nopen|(?:total_)?magmom)\s?[=:]\s?-?[1-9]"
+        r"|\A[(\[][+-]?[0-3](?:\.0*)?[ ,;/]+[2-7](?:\.0*)?[)\]](?= |\Z)"
         r"|\A[0-2][ ,]+[2-7][ ,;]+(?=[#!(A-Za-z]|[+-]?[0-9]*\.[0-9])|(?<![a-z])mult[2-9](?![\w.])"
         r"|(?<![\w.])[X~]?\^?[2-7](?:Sigma|Pi|Delta|[\u03a3\u03a0\u0394]|(?:[AB]|(?-i:T))_?[123][gu]?)(?![a-z0-9\u03b1-\u03c9])"
         r"|(?<![\w.])\^?[2-7](?-i:[SPDF])_?[0-9](?:/2)?(?!\w)"
@@ -139,7 +150,7 @@ _LINK = r"(?![a-z])[\W_]{0,5}(?:(?:is|are|of|equals?|to)[\W_]{1,5})?"
 _WORDS = "one|two|three|four|five|six|seven"
 _NEARBY = {
     "charge": re.compile(
-        r"(?:ch(?:a?r)?ge?(?:s|_\w{0,9})?|icharg|ladung|carg[ao]|carica|(?<![a-z])(?:q|q_?tot|tot(?:al)?_?q|z_?tot"
+        r"(?:ch(?:a?r)?ge?(?:s|_\w{0,9})?|(?<![a-z])ch\.|icharg|ladung|carg[ao]|carica|(?<![a-z])(?:q|q_?tot|tot(?:al)?_?q|z_?tot"
         rf"|n_?elec\w{{0,6}}))(?:[\W_]state)?{_LINK}(?:(?:minus |plus |negative )?(?:{_WORDS})(?![a-z])"
         r"|(?<![.\d])[+-]?[1-9][0-9]?(?:\.0*)?(?![\w.%])|[+-]{1,3}(?=\s?(?:[,;)\]]|\Z))|\+{1,3}(?![\w+])"
         r"|[+-]?(?-i:I{1,3}|IV)(?!\w)"
@@ -182,6 +193,13 @@ def said_in(comment: str, source: str) -> dict[str, Any]:
     title = unicodedata.normalize("NFKC", comment).translate(DASHES)
     if _ISOTOPES.search(title):
         warn_of_isotopes(source)
+    if field := _FIELD.search(title):
+        where = f"{source}: " if source else ""
+        warnings.warn(
+            f"{where}{shown(field[0])} is not read: give the field as electric_field= (--electric-field).",
+            InputWarning,
+            stacklevel=6,
+        )
     said: dict[str, Any] = _electrons(comment, source)
     multiplicity = said.pop("multiplicity", None)
     if multiplicity is not None and said.setdefault("spin", multiplicity - 1) != multiplicity - 1:
@@ -265,7 +283,7 @@ _COUNTS = re.compile(
     re.I,
 )
 _COUNT_OF_ALL = re.compile(
-    r"(?<![\w.-])(?:(?P<a>[0-9]{1,4})[\s-]?(?:e-|electrons?)(?!\w)"
+    r"(?<![\w.-])(?:(?P<a>[0-9]{1,4})(?:e(?![\w+-])|[\s-]?(?:e-|electrons?)(?!\w))"
     r"|(?:n_?e(?:l(?:ec(?:t(?:r(?:ons?)?)?)?)?)?|(?:number|no\.?|count) of electrons|electrons?(?: count)?)"
     r"(?:\s?[=:]\s?|\s(?:is\s)?)(?P<b>[0-9]{1,4})(?:\.0*)?(?![\w./]))",
     re.I,

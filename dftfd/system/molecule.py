@@ -643,6 +643,9 @@ def _mentions(atoms) -> dict[str, str]:
         values = {str(key).lower(): _plain(value) for key, value in entries.items()}
         known = {word for words in _WORDS.values() for word in words}
         others = {key: value for key, value in values.items() if key not in known and value is not None}
+        others |= {
+            k: np.ravel(v).tolist() for k, v in entries.items() if "field" in str(k).lower() and _plain(v) is None
+        }
         found |= said_behind(f"{key}={value}" for key, value in others.items())
         for name, words in _WORDS.items():
             for word in (word for word in words if word in values and values[word] not in (None, *_USUAL[word])):

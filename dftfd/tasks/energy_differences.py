@@ -8,13 +8,14 @@ S. F. Boys, F. Bernardi, Mol. Phys. 19, 553 (1970). doi:10.1080/0026897700010156
 Numerical forces are slow. They check those of model.forces and share no formula with them.
 """
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
 
-from dftfd.errors import InputError, shown
+from dftfd.errors import InputError, InputWarning, shown
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.mole import HARTREE_IN_KCAL
 from dftfd.model.forces import Forces, require_energy
@@ -122,6 +123,13 @@ def interaction_energy(
         raise InputError(
             f"the molecule has {abs(molecule.spin)} unpaired electrons, fragments with spins {shown(spins)} do not; "
             "give spins= (--spins) of the fragments, such as 2 for O2."
+        )
+    if 2 * max(map(abs, spins)) - sum(map(abs, spins)) > abs(molecule.spin):  # a metal that pairs its electrons, or O2
+        warnings.warn(
+            f"fragments with spins {shown(spins)} cannot couple to spin {molecule.spin} of the molecule: is its spin= "
+            "(--spin) missing? The energy includes the pairing of electrons.",
+            InputWarning,
+            stacklevel=3,
         )
     parts = [
         fragment(molecule, atoms, charge, spin, counterpoise)

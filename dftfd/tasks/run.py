@@ -462,6 +462,11 @@ def require_broken_symmetry(broken_symmetry, calculation: Calculation) -> None:
     last = calculation.molecule.n_atoms - 1
     if broken_symmetry != "mix" and not 0 <= max(broken_symmetry, default=-1) <= last:
         raise InputError(f"broken_symmetry={list(broken_symmetry)}: give 'mix' or indices of atoms from 0 to {last}.")
+    if broken_symmetry != "mix" and {*broken_symmetry} >= {*np.flatnonzero(calculation.molecule.nuclear_charges)}:
+        raise InputError(
+            f"broken_symmetry={list(broken_symmetry)} flips the spins of all atoms, which breaks no symmetry; name "
+            "those whose spins are down."
+        )
 
 
 def _named(guess, ingredients):

@@ -420,6 +420,13 @@ def _require_coordinate(molecule, atoms, values, relaxed):
     if kind != "dihedral" and not all(0 < v <= (180 if kind == "angle" else math.inf) for v in values):
         expected = "distances above 0 [angstrom]" if kind == "distance" else "angles above 0, up to 180 [degree]"
         raise InputError(f"values={shown(values)}: {expected} expected.")
+    if len(values) == 3 and _is_number_of_points(*values) and (kind == "distance" or values[2] % 15):
+        warnings.warn(
+            f"values={shown(values)} are three points; is {values[2]:g} their number? Give each value, as by "
+            f"numpy.linspace({values[0]:g}, {values[1]:g}, {values[2]:g}).",
+            InputWarning,
+            stacklevel=4,
+        )
     if not np.all(np.isfinite(present := value_of(molecule.coordinates, atoms))):
         raise InputError(f"atoms={shown(atoms)} have no such coordinate in this geometry.")
     if kind == "distance":
@@ -431,3 +438,9 @@ def _require_coordinate(molecule, atoms, values, relaxed):
         if close is not None and close[2] < CLOSE:
             a, b, _ = close
             raise InputError(f"values: at {value:g} atoms {a} and {b} meet; angles are in degrees.")
+
+
+def _is_number_of_points(first, last, number) -> bool:
+    """Whether the third of three values may be how many there are: whole, in no order with the others or far off."""
+    is_far = abs(number - last) > 5 * abs(last - first)
+    return 3 <= number < 100 and number == round(number) and (is_far or (number > last) != (last > first))

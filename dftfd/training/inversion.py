@@ -23,6 +23,7 @@ Q. Wu, W. Yang, J. Chem. Phys. 118, 2498 (2003). doi:10.1063/1.1535422. Smoothin
 W. Yang, Phys. Rev. Lett. 98, 256401 (2007). doi:10.1103/PhysRevLett.98.256401
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -31,7 +32,7 @@ import numpy as np
 import scipy.linalg
 
 from dftfd.elements import AtomName
-from dftfd.errors import InputError, NotConvergedError, ResourceError, UnsupportedError
+from dftfd.errors import InputError, InputWarning, NotConvergedError, ResourceError, UnsupportedError, shown
 from dftfd.functionals.base import Functional
 from dftfd.functionals.fingerprint import program_fingerprint
 from dftfd.functionals.registry import get_functional
@@ -337,6 +338,7 @@ def _one_orbital(problem: _Problem, homo) -> Inversion:
     n = np.full((len(C), 1), float(calculation.capacity))
     nothing = np.zeros((len(C), problem.molecule.n_ao))
     state = homo[:, None], n, C, density_matrix(C, n)
+    _warn_about_energies(homo, (homo < -0.5 * problem.molecule.nuclear_charges.sum() ** 2).any())  # Z in one place
     found = problem.inversion(ONE_ORBITAL, 0.0, state, problem.molecule, nothing, 0.0)
     return replace(found, charges=np.zeros_like(problem.P), constants=homo)
 
@@ -348,10 +350,25 @@ def _of_each_spin(homo, n_spin) -> np.ndarray:
     return np.broadcast_to(values, (n_spin,)).copy()
 
 
+_FAR = 1.5
+"""Shift [hartree] of a potential that vanishes at infinity, above which an energy is of another unit or sign."""
+
+
+def _warn_about_energies(homo, is_far) -> None:
+    if is_far or (homo > 0.2).any():
+        warnings.warn(
+            f"homo={shown(homo.tolist())} hartree: is it an ionisation energy, whose sign is the other, or in "
+            "electronvolts?",
+            InputWarning,
+            stacklevel=5,
+        )
+
+
 def _shifted(found: Inversion, homo) -> Inversion:
     """The same potentials plus constants, which put the highest orbital of each spin that has one to an energy."""
     spins = zip(found.mo_energy, found.mo_occ, homo, strict=True)
     shift = np.array([wanted - e[n > 0].max() if np.any(n > 0) else 0.0 for e, n, wanted in spins])
+    _warn_about_energies(homo, np.abs(shift).max() > _FAR)
     return replace(found, mo_energy=found.mo_energy + shift[:, None], constants=found.constants + shift)
 
 

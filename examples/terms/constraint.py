@@ -29,6 +29,8 @@ class Constraint(DerivedTerm):
 
     def __init__(self, molecule, atoms, value, V=0.0, spin=False):
         super().__init__(molecule)
+        if not atoms or not set(atoms) <= set(range(molecule.n_atoms)):
+            raise dftfd.errors.InputError(f"atoms={atoms}: numbers from 0 to {molecule.n_atoms - 1} expected.")
         self.value, self.V, self.sign = value, V, -1.0 if spin else 1.0
         self.own = np.array([k for k, (atom, *_) in enumerate(self.functions) if atom in atoms])
 

@@ -27,6 +27,8 @@ class Hubbard(DerivedTerm):
 
     def __init__(self, molecule, shell, U):
         super().__init__(molecule)
+        if not abs(U) < 1:
+            raise dftfd.errors.InputError(f"U={U} hartree are {27.2114 * U:g} eV; U - J in hartree expected.")
         self.U, (element, shell) = U, shell.split()
         found = {}
         for k, (atom, symbol, name) in enumerate(self.reference_functions):
