@@ -1,8 +1,8 @@
 """Conventional names that are neither libxc's nor registered, and other programs' names: what they stand for.
 
 `COMBINATIONS` is PySCF 2.14's table (pyscf/dft/libxc.py, Apache-2.0), without the names that this library registers
-itself or refuses, and with combinations that dispersion corrections were fitted to. Other programs' names are from the manuals of
-Gaussian 16, ORCA 6, Q-Chem 6 and Psi4.
+itself or refuses, and with combinations that dispersion corrections were fitted to. Other programs' names are from the
+manuals of Gaussian 16, ORCA 6, Q-Chem 6 and Psi4.
 """
 
 import re

@@ -412,8 +412,8 @@ def refuse_part(spec, functional: Functional) -> None:
     names = [term.name for _, term in functional.terms]
     if isinstance(spec, str) and "hartree" in names:
         raise FunctionalError(
-            f"functional {spec.strip()!r} has the Hartree energy, which every SCF has as its Coulomb energy; leave it out, "
-            "or give dftfd.get_functional('hartree') if it is meant to count twice."
+            f"functional {spec.strip()!r} has the Hartree energy, which every SCF has as its Coulomb energy; leave it "
+            "out, or give dftfd.get_functional('hartree') if it is meant to count twice."
         )
     if isinstance(spec, str) and names and set(names) <= set(PARTS) and not functional.exact_exchange:
         whole = PARTS[names[0]]
