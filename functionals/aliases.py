@@ -103,6 +103,7 @@ OTHER_PROGRAMS = {
     "mpwpw91": "mpw91,pw91",
     "mpw1pw91": "mpw1pw",
     "pbeh": "pbe0",
+    "pbe01/3": "pbe0_13",
     "pbepbe": "pbe",
     "pbesolpbesol": "pbesol",
     "pw91pw91": "pw91",
@@ -127,9 +128,7 @@ SEVERAL_MEANINGS = {
         "Gaussian's and NWChem's is 'hyb_gga_xc_b3p86_nwchem' (all of VWN III), libxc's, PySCF's and Psi4's "
         "'hyb_gga_xc_b3p86' (0.19 of VWN III, 0.81 of Perdew and Zunger's)",
     ),
-    "b3lyp*": (
-        "'hyb_gga_xc_b3lyps' is it with VWN III, '.15*hf + .13*slater + .72*b88, .81*lyp + .19*vwn' with VWN V"
-    ),
+    "b3lyp*": ("'hyb_gga_xc_b3lyps' is it with VWN III, '.15*hf + .13*slater + .72*b88, .81*lyp + .19*vwn' with VWN V"),
     "x1b95": "its paper's is not here; libxc's 'hyb_mgga_xc_x1b95' has 57 % of exchange, exact one included",
     "xb1k": "its paper's is not here; libxc's 'hyb_mgga_xc_xb1k' has 82 % of exchange, exact one included",
     "whpbe0": "its paper's is not here; libxc's 'hyb_gga_xc_whpbe0' has 50 % of exchange, exact one included",
@@ -167,6 +166,8 @@ def in_ascii(text: str) -> str:
 
 def refuse_ambiguous(name: str) -> None:
     """FunctionalError for a name that programs do not agree about."""
+    if name in OF_TURBOMOLE:
+        raise FunctionalError(f"{name!r} is how Turbomole writes {OF_TURBOMOLE[name]}.")
     if meanings := SEVERAL_MEANINGS.get(_without_marks(name)):
         raise FunctionalError(f"{name!r} means different functionals in different programs: {meanings}.")
 
@@ -180,8 +181,6 @@ def from_other_programs(text: str) -> str:
 
     text: of `in_ascii`. FunctionalError for a name that programs do not agree about, and for a basis set after a slash.
     """
-    if text in OF_TURBOMOLE:
-        raise FunctionalError(f"{text!r} is how Turbomole writes {OF_TURBOMOLE[text]}.")
     refuse_ambiguous(text)
     plain = _without_marks(text)
     if plain in OTHER_PROGRAMS:

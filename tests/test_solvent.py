@@ -203,7 +203,7 @@ def test_the_cavity_term_knows_elements_behind_core_potentials():
     [("1,2-ethanediol", 0.003393975433), ("pentanal", -0.001608798342), ("butanal", -0.001643266072)],
 )
 def test_the_cavity_term_of_water_is_nwchems(solvent, energy):
-    """NWChem 7.0.2's G(SMD-CDS) [hartree]. PySCF's table has 1,2-ethanediol as half a halide, and pentanal less basic."""
+    """NWChem 7.0.2's G(SMD-CDS) [hartree]. PySCF has half a halide for 1,2-ethanediol, less basicity for pentanal."""
     water = dftfd.molecule("O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692", basis="sto-3g")
     assert continuum.cavity_dispersion(water, solvent)[0] == pytest.approx(energy, abs=2e-9)
 
