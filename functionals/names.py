@@ -112,7 +112,7 @@ def _expression(text, shown) -> Functional:
         if not parts[-1].terms and parts[-1].exact_exchange:
             raise FunctionalError(
                 f"{correlation!r} behind the comma of {shown!r} is exact exchange, no correlation; write "
-                f"'{exchange} + {correlation}' if the sum is meant."
+                f"'{f'{exchange} + {correlation}' if exchange else correlation}' if that is meant."
             )
     if not parts:
         raise FunctionalError("the functional is ','; give a name on one side of the comma at least.")
