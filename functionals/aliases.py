@@ -1,8 +1,8 @@
 """Conventional names that are neither libxc's nor registered, and other programs' names: what they stand for.
 
 `COMBINATIONS` is PySCF 2.14's table (pyscf/dft/libxc.py, Apache-2.0), without the names that this library registers
-itself, and with combinations that dispersion corrections were fitted to. Other programs' names are from the manuals of
-Gaussian 16, ORCA 6, Q-Chem 6 and Psi4.
+itself or refuses, and with combinations that dispersion corrections were fitted to. Other programs' names are from the
+manuals of Gaussian 16, ORCA 6, Q-Chem 6 and Psi4.
 """
 
 import re
@@ -13,7 +13,6 @@ from dftfd.errors import FunctionalError
 COMBINATIONS = {
     "pbe1pbe": "pbe0",
     "b3lypg": "b3lyp",
-    "b3p86g": "hyb_gga_xc_b3p86",
     "mpw3lypg": "hyb_gga_xc_mpw3lyp",
     "mpw3pwg": "hyb_gga_xc_mpw3pw",
     "revb3lypg": "hyb_gga_xc_revb3lyp",
@@ -93,6 +92,9 @@ OTHER_PROGRAMS = {
     "hcth/120": "hcth120",
     "hcth/147": "hcth147",
     "hcth/407": "hcth407",
+    **dict.fromkeys(("hcth407+", "hcth/407+", "hcth/407p"), "hcth407p"),
+    "hcth/p14": "hcth_p14",
+    "hcth/p76": "hcth_p76",
     "hfs": "lda_x",
     "hseh1pbe": "hse06",
     "lrcwpbeh": "lrc_wpbeh",
@@ -101,6 +103,7 @@ OTHER_PROGRAMS = {
     "mpwpw91": "mpw91,pw91",
     "mpw1pw91": "mpw1pw",
     "pbeh": "pbe0",
+    "pbe01/3": "pbe0_13",
     "pbepbe": "pbe",
     "pbesolpbesol": "pbesol",
     "pw91pw91": "pw91",
@@ -120,6 +123,16 @@ SEVERAL_MEANINGS = {
     "lsd": "Gaussian's LSDA is 'lda,vwn_rpa' (VWN III), ORCA's LSD 'lda,vwn' (VWN V)",
     "bvwn": "Gaussian's is 'b88,vwn_rpa' (VWN III), Turbomole's and ORCA's 'b88,vwn' (VWN V)",
     "b3lyp3": "Molpro's is 'b3lyp' (VWN III), libxc's 'hyb_gga_xc_b3lyp3' mixes VWN III and V",
+    **dict.fromkeys(
+        ("b3p86", "b3p86g"),
+        "Gaussian's and NWChem's is 'hyb_gga_xc_b3p86_nwchem' (all of VWN III), libxc's, PySCF's and Psi4's "
+        "'hyb_gga_xc_b3p86' (0.19 of VWN III, 0.81 of Perdew and Zunger's)",
+    ),
+    "b3lyp*": ("'hyb_gga_xc_b3lyps' is it with VWN III, '.15*hf + .13*slater + .72*b88, .81*lyp + .19*vwn' with VWN V"),
+    "x1b95": "its paper's is not here; libxc's 'hyb_mgga_xc_x1b95' has 57 % of exchange, exact one included",
+    "xb1k": "its paper's is not here; libxc's 'hyb_mgga_xc_xb1k' has 82 % of exchange, exact one included",
+    "whpbe0": "its paper's is not here; libxc's 'hyb_gga_xc_whpbe0' has 50 % of exchange, exact one included",
+    "lda0": "with all of LDA's correlation it is '.25*hf + .75*lda, pw_mod'; libxc's 'hyb_lda_xc_lda0' has 75 % of it",
     "zlp": "libxc has 'lda_xc_zlp' of 1993 and 'mgga_xc_zlp', PySCF's and Psi4's",
     "rtpss": "VASP's is 'revtpss', libxc's 'mgga_x_rtpss' is exchange alone",
     "rcamb3lyp": (
@@ -151,16 +164,25 @@ def in_ascii(text: str) -> str:
     return re.sub(r"\bomega(?=_?-?(?:b97|pbe))", "w", text)
 
 
+def refuse_ambiguous(name: str) -> None:
+    """FunctionalError for a name that programs do not agree about."""
+    if name in OF_TURBOMOLE:
+        raise FunctionalError(f"{name!r} is how Turbomole writes {OF_TURBOMOLE[name]}.")
+    if meanings := SEVERAL_MEANINGS.get(_without_marks(name)):
+        raise FunctionalError(f"{name!r} means different functionals in different programs: {meanings}.")
+
+
+def _without_marks(name):
+    return re.sub(r"[-_]", "", name)
+
+
 def from_other_programs(text: str) -> str:
     """The text, or what another program's name is called here.
 
     text: of `in_ascii`. FunctionalError for a name that programs do not agree about, and for a basis set after a slash.
     """
-    plain = re.sub(r"[-_]", "", text)
-    if text in OF_TURBOMOLE:
-        raise FunctionalError(f"{text!r} is how Turbomole writes {OF_TURBOMOLE[text]}.")
-    if plain in SEVERAL_MEANINGS:
-        raise FunctionalError(f"{text!r} means different functionals in different programs: {SEVERAL_MEANINGS[plain]}.")
+    refuse_ambiguous(text)
+    plain = _without_marks(text)
     if plain in OTHER_PROGRAMS:
         return OTHER_PROGRAMS[plain]
     prefix = re.match(r"(ri|dlpno)-(?=\w)", text)

@@ -22,7 +22,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dftfd.errors import FunctionalError, UnsupportedError, closest_names
-from dftfd.functionals.aliases import OTHER_PROGRAMS
+from dftfd.functionals.aliases import COMBINATIONS, OTHER_PROGRAMS, refuse_ambiguous
 from dftfd.runtime.json_reader import shipped_json
 
 VERSIONS = ("d2", "d3bj", "d3zero", "d3bjm", "d3zerom", "d3op", "d4", "d4rev", "3c")
@@ -95,6 +95,7 @@ def find_pair(text: str, require_known: Callable[[str], object]) -> dict | None:
     text = re.sub(r"g?d3[-\s]?(m?\([a-z0]+\)|[a-z0]+?)(-?(?:atm|abc))?$", _damping, text.strip())
     name, version = _by_spelling().get(_squashed(text), ("", ""))
     if name:
+        refuse_ambiguous(_before(text, version))
         row = pairs()[name][version.removesuffix("atm")]
         return {"corrections": version, **row}
     for pair, why in DISPUTED.items():
@@ -104,9 +105,11 @@ def find_pair(text: str, require_known: Callable[[str], object]) -> dict | None:
     if suffix is None:
         return None
     version = suffix
-    other = OTHER_PROGRAMS.get(_squashed(base))
-    if other is not None and _squashed(other) != _squashed(base):
-        return find_pair(f"{other}-{version}", require_known)
+    refuse_ambiguous(base)
+    other = OTHER_PROGRAMS.get(_squashed(base), COMBINATIONS.get(_squashed(base)))
+    fitted = [k for k, row in pairs().items() if other in (k, row.get(version, {}).get("functional"))] if other else []
+    if fitted and _squashed(fitted[0]) != _squashed(base):
+        return find_pair(f"{fitted[0]}-{version}", require_known)
     versions = [v for v in VERSIONS if any(v in row for k, row in pairs().items() if _squashed(k) == _squashed(base))]
     if version == "d" and not versions:
         return None
@@ -117,6 +120,12 @@ def find_pair(text: str, require_known: Callable[[str], object]) -> dict | None:
         raise FunctionalError(f"{text!r} does not specify the damping of the correction; write {choice}.")
     others = f"there are {', '.join(versions)}" if versions else "no other was fitted to it either"
     raise FunctionalError(f"there is no {version} correction of {base!r}; {others}.")
+
+
+def _before(text, version):
+    """The name in front of a version, as it is written."""
+    start = (i for i in range(len(text)) if _squashed(text[i:]) == version)
+    return text[: next(start, len(text))].rstrip("-_ ")
 
 
 def _damping(match):

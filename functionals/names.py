@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from dftfd.errors import FunctionalError, UnsupportedError
 from dftfd.functionals import catalogue
-from dftfd.functionals.aliases import COMBINATIONS, from_other_programs, in_ascii
+from dftfd.functionals.aliases import COMBINATIONS, from_other_programs, in_ascii, refuse_ambiguous
 from dftfd.functionals.base import Functional, exact_exchange, long_range_exchange, require_fraction
 from dftfd.functionals.empirical_dispersion import find_pair
 from dftfd.functionals.registry import is_of_library, list_functionals, lookup, parses_expressions, unknown_name
@@ -112,7 +112,7 @@ def _expression(text, shown) -> Functional:
         if not parts[-1].terms and parts[-1].exact_exchange:
             raise FunctionalError(
                 f"{correlation!r} behind the comma of {shown!r} is exact exchange, no correlation; write "
-                f"'{exchange} + {correlation}' if the sum is meant."
+                f"'{f'{exchange} + {correlation}' if exchange else correlation}' if that is meant."
             )
     if not parts:
         raise FunctionalError("the functional is ','; give a name on one side of the comma at least.")
@@ -237,7 +237,7 @@ def _exact(name) -> Functional | None:
 def _numbered(name) -> Functional | None:
     """The functional of a libxc number; None for a name."""
     number = name.lower().removeprefix(catalogue.PREFIX)
-    if not re.fullmatch("[0-9]{1,9}", number):
+    if not re.fullmatch("[1-9][0-9]{0,8}", number):
         return None
     known = catalogue.name_of(int(number))
     if known is None:
@@ -376,6 +376,8 @@ def _combined(name):
         return numbered
     plain = name.removeprefix(catalogue.PREFIX)
     is_full = bool(_FULL.match(plain))
+    if name == plain and not _is_own(name):
+        refuse_ambiguous(name)
     found = _find(name, "xc")
     if found is None:
         found, alone = _find(name, "x"), is_full or plain in _EXCHANGE_ALONE
@@ -403,9 +405,16 @@ PARTS = {"vv10": "gga_xc_vv10", "rvv10": None, "vdw_df_nl": "vdw_df", "vdw_df2_n
 def refuse_part(spec, functional: Functional) -> None:
     """Raise FunctionalError for text that names nonlocal correlation alone, where PySCF's 'vv10' is a whole functional.
 
-    A Functional object that is made of it was put together on purpose.
+    The Hartree energy is refused, too.
+
+    A Functional object that is made of them was put together on purpose.
     """
     names = [term.name for _, term in functional.terms]
+    if isinstance(spec, str) and "hartree" in names:
+        raise FunctionalError(
+            f"functional {spec.strip()!r} has the Hartree energy, which every SCF has as its Coulomb energy; leave it "
+            "out, or give dftfd.get_functional('hartree') if it is meant to count twice."
+        )
     if isinstance(spec, str) and names and set(names) <= set(PARTS) and not functional.exact_exchange:
         whole = PARTS[names[0]]
         other = f"the whole functional is {whole!r}; " if whole else ""

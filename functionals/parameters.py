@@ -38,8 +38,8 @@ def replaced(known: Mapping, values: Mapping) -> dict:
 
 
 _PREFIX = re.compile(r"(hyb_)?(lda|gga|mgga)_(x|c|xc|k)_")
-_FRACTIONS, _OF_RANGES = ("a", "a0", "ax", "a_x", "alpha"), ("alpha", "beta")
-"""What papers call the fractions of exact exchange in a hybrid, and those of CAM's two ranges."""
+_FRACTIONS, _OF_RANGES = ("a", "a0", "ax", "a_x", "alpha"), ("alpha", "beta", "mu")
+"""What papers call the fractions of exact exchange in a hybrid, and those of CAM's two ranges and their omega."""
 _OF_GRADIENTS = ("b", "c")
 """Becke's fractions of gradient corrections in hybrids of three parameters, which have exchange of the LDA, too."""
 
@@ -68,9 +68,12 @@ def place_of(functional: str, terms, exact_exchange, name: str) -> tuple[str, li
         fractions += _OF_GRADIENTS
     if name in fractions and len(terms) > 1 and chosen:
         of_parts = " or ".join(dict.fromkeys(f"{t.name}.{name}" for t in chosen))
+        meant, instead = "a fraction of exchange", "exact_exchange= for the fraction of a global hybrid"
+        if name == "mu":
+            meant, instead = "the range omega", "omega= for the range"
         raise FunctionalError(
-            f"functional {functional!r}: {name!r} may be a fraction of exchange, and is a parameter of a part; "
-            f"write {of_parts} for that, exact_exchange= for the fraction of a global hybrid."
+            f"functional {functional!r}: {name!r} may be {meant}, and is a parameter of a part; write {of_parts} for "
+            f"that, {instead}."
         )
     require_known(functional, terms, name)
     return name, chosen

@@ -442,6 +442,15 @@ def test_fitting_sets_are_no_orbital_basis(name, meant):
         molecule("He 0 0 0;", name)
 
 
+@pytest.mark.parametrize("basis", ["DZP", "unc-dzp", {"H": "dzp", "default": "sto-3g"}])
+def test_dzp_is_another_set_in_other_programs(basis):
+    """PySCF's and NWChem's is Jorge's, Psi4's Dunning's."""
+    with pytest.raises(InputError, match="'jorge-dzp', Psi4's Dunning's, 'dzp-dunning'"):
+        molecule("H 0 0 0; F 0 0 0.92", basis)
+    dunnings = molecule("H 0 0 0; H 0 0 0.74", "dzp-dunning")
+    assert dunnings.n_ao == 10
+
+
 @pytest.mark.parametrize(("mass", "line"), [("0", "M  ISO  1   1   2\n"), ("1", "")])
 def test_isotopes_of_mol_files_warn(mass, line):
     with pytest.warns(InputWarning, match="names isotopes"):

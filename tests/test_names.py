@@ -1,6 +1,7 @@
 """Names and expressions of functionals: what they mean is what they mean in PySCF, and nothing else is accepted."""
 
 import json
+import re
 import types
 import warnings
 
@@ -15,7 +16,7 @@ from dftfd.functionals import catalogue
 from dftfd.functionals.base import Functional
 from dftfd.functionals.definition import from_definition
 from dftfd.functionals.jax_xc_formula import is_installed
-from dftfd.functionals.names import MAX_LENGTH
+from dftfd.functionals.names import MAX_LENGTH, refuse_part
 from dftfd.functionals.registry import get_functional, list_functionals, register
 from dftfd.interop import libxc
 from dftfd.model.input_warnings import warn_about_functional
@@ -328,6 +329,9 @@ def test_what_brackets_may_not_hold(text, words):
         ("B3LYP-D3(BJ)", "b3lyp-d3bj"),
         ("b3lyp\N{EN DASH}d3(bj)", "b3lyp-d3bj"),
         ("PBEPBE-D3(0)", "pbe-d3zero"),
+        ("PBE1PBE-D3BJ", "pbe0-d3bj"),
+        ("mPWPW91-D3BJ", "mpwpw-d3bj"),
+        ("PBE0-1/3", "hyb_gga_xc_pbe0_13"),
         ("\N{GREEK SMALL LETTER OMEGA}B97X-V", "wb97x-v"),
         ("\N{OHM SIGN}B97X-V", "wb97x-v"),
         ("r\N{SUPERSCRIPT TWO}SCAN", "r2scan"),
@@ -340,6 +344,7 @@ def test_what_brackets_may_not_hold(text, words):
         ("SVWN5", "lda,vwn"),
         ("B3LYP/G", "b3lyp"),
         ("HCTH/407", "hcth407"),
+        ("HCTH/407+", "gga_xc_hcth_407p"),
         ("M11", "hyb_mgga_x_m11 + mgga_c_m11"),
         ("xPBE", "gga_x_xpbe + gga_c_xpbe"),
     ],
@@ -357,6 +362,21 @@ def test_names_of_other_programs(theirs, ours):
         ("RTPSS", "VASP's is 'revtpss'"),
         ("ZLP", "'mgga_xc_zlp', PySCF's and Psi4's"),
         ("B3LYP3", "Molpro's is 'b3lyp'"),
+        ("B3P86", "Gaussian's and NWChem's is 'hyb_gga_xc_b3p86_nwchem'"),
+        ("b3p86g", "libxc's, PySCF's and Psi4's 'hyb_gga_xc_b3p86'"),
+        ("B3P86-D3(BJ)", "'hyb_gga_xc_b3p86_nwchem'"),
+        ("0.5*b3p86 + 0.5*pbe", "'hyb_gga_xc_b3p86_nwchem'"),
+        ("1.0*zlp", "'mgga_xc_zlp', PySCF's and Psi4's"),
+        ("rcam_b3lyp - 0.1*hf", "'hyb_gga_xc_rcam_b3lyp'"),
+        ("B-P-D3(BJ)", "how Turbomole writes B88 and P86 with VWN V"),
+        ("b3-lyp-d3bj", "how Turbomole writes B3LYP with VWN V"),
+        ("LC-PBEOP(mu=0.4)", "'mu' may be the range omega.*write libxc:gga_x_ityh_pbe.mu for that, omega= for"),
+        ("B3LYP*", "'hyb_gga_xc_b3lyps' is it with VWN III"),
+        ("X1B95", "57 % of exchange"),
+        ("XB1K", "82 % of exchange"),
+        ("whPBE0", "50 % of exchange"),
+        ("LDA0", "'.25\\*hf \\+ .75\\*lda, pw_mod'"),
+        ("012", "unknown functional '012'"),
         ("RCAM-B3LYP", "restricted calculations of Gaussian, 'camb3lyp'"),
         ("rCAMB3LYP-D3(BJ)", "'hyb_gga_xc_rcam_b3lyp'"),
         ("B3LYP/6-31G*", "functional 'b3lyp', basis '6-31g\\*'"),
@@ -524,3 +544,46 @@ def test_a_name_that_ends_in_x_is_no_exchange():
         warn_about_functional("sogga11-x", get_functional("sogga11-x"), types.SimpleNamespace(moves=False))
     with pytest.warns(InputWarning, match="is exchange alone"):
         warn_about_functional("b88", get_functional("b88"), types.SimpleNamespace(moves=False))
+
+
+@pytest.mark.parametrize("number", [7, "130"])
+def test_a_number_of_correlation_alone_is_said(number):
+    """As exchange alone is; 7 and 11 are whole functionals in Abinit's list."""
+    spec = str(number)
+    with pytest.warns(InputWarning, match=f"'{spec}' is correlation alone .*write ',{spec}' if this is meant"):
+        warn_about_functional(spec, get_functional(number), types.SimpleNamespace(moves=False))
+    with warnings.catch_warnings(action="error"):
+        for text in (f",{spec}", "gga_c_pbe", "hflyp", "hf + gga_c_pbe"):
+            warn_about_functional(text, get_functional(text), types.SimpleNamespace(moves=False))
+
+
+@pytest.mark.parametrize("text", ["hartree", "pbe + hartree", "1.0*hartree"])
+def test_the_hartree_energy_counts_once(text):
+    """An SCF has it as Coulomb energy; helium of the functional 'hartree' had 0.37 hartree."""
+    with pytest.raises(FunctionalError, match="every SCF has as its Coulomb energy"):
+        refuse_part(text, get_functional(text))
+    refuse_part(get_functional(text), get_functional(text))
+
+
+NOT_ONE = {
+    "gga_xc_edf1 gga_xc_kt2 gga_xc_kt3 hyb_gga_xc_b3lyp_mcm1 hyb_gga_xc_b3lyp_mcm2 hyb_gga_xc_edf2": "fitted",
+    "hyb_gga_xc_lb07 mgga_xc_hle17 hyb_gga_xc_wc04 hyb_gga_xc_wp04 hyb_gga_xc_o3lyp hyb_gga_xc_cam_o3lyp": "fitted",
+    "hyb_mgga_xc_x1b95 hyb_mgga_xc_xb1k hyb_gga_xc_whpbe0": "a slip in libxc: the short name is refused",
+}
+"""Sums of libxc's whose exchange does not add up to 1, and why."""
+
+
+def test_exchange_of_libxcs_sums_adds_up_to_one():
+    """Exact exchange included; a sum that does not is one that was fitted so, or is refused under its short name."""
+    odd = set()
+    for name, entry in catalogue.table().items():
+        shares = [c for c, part in entry["terms"] if "_x_" in part["name"] or part["name"].startswith("lda_x")]
+        is_sum = all(re.search("(^|_)[xc](_|$)", part["name"]) for _, part in entry["terms"]) and shares
+        omega, long, short_less_long = entry["exact_exchange"]
+        total = sum(shares) + long + short_less_long
+        if entry["kind"] == "xc" and is_sum and abs(total - 1) > 1e-4:
+            odd.add(name)
+    assert odd == {name for names in NOT_ONE for name in names.split()}
+    for name in next(names for names, why in NOT_ONE.items() if "refused" in why).split():
+        with pytest.raises(FunctionalError, match="its paper's is not here"):
+            get_functional(name.split("_xc_")[1])

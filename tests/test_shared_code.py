@@ -251,7 +251,7 @@ def test_coefficients_of_expressions_and_products_are_operands():
         assert energy == pytest.approx(sum(c * e for c, (e, _) in expected), rel=1e-13)
         np.testing.assert_allclose(potential, sum(c * v for c, (_, v) in expected), rtol=1e-11, atol=1e-13)
     of_libxc = ["libxc:hyb_gga_xc_b97_1p"] if jax_xc_formula.is_installed() else []
-    for name in ("b3lyp", "pbe0", "b3p86", *of_libxc):
+    for name in ("b3lyp", "pbe0", "b3p86v5", *of_libxc):
         assert not XCKernel(get_functional(name).semilocal_part, 1).code._values
     assert XCKernel(get_functional("pbe").with_exact_exchange(0.3).semilocal_part, 1).code._values == (0.7,)
 

@@ -198,6 +198,16 @@ def test_the_cavity_term_knows_elements_behind_core_potentials():
     assert energies[0] == energies[1] == pytest.approx(0.000359949613, abs=1e-11)
 
 
+@pytest.mark.parametrize(
+    ("solvent", "energy"),
+    [("1,2-ethanediol", 0.003393975433), ("pentanal", -0.001608798342), ("butanal", -0.001643266072)],
+)
+def test_the_cavity_term_of_water_is_nwchems(solvent, energy):
+    """NWChem 7.0.2's G(SMD-CDS) [hartree]. PySCF has half a halide for 1,2-ethanediol, less basicity for pentanal."""
+    water = dftfd.molecule("O 0 0 0.1173; H 0 0.7572 -0.4692; H 0 -0.7572 -0.4692", basis="sto-3g")
+    assert continuum.cavity_dispersion(water, solvent)[0] == pytest.approx(energy, abs=2e-9)
+
+
 def molecule_with_ghost():
     return dftfd.molecule(BENT[0] + "; ghost-O 0 0 2.0", basis="sto-3g")
 

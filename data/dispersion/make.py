@@ -35,7 +35,6 @@ OTHER = {
     "bhandhlyp": ("bhandhlyp", "bhlyp"),
     "m05_2x": ("m05_2x", "m052x"),
     "m06_2x": ("m06_2x", "m062x"),
-    "b3p86": ("b3p86", "b3p"),
     "mpw1pw": ("mpw1pw", "mpw1pw"),
     "b97d": ("gga_xc_b97_d", "b97d"),
     "revdsd_pbep86": ("revdsd_pbep86", "revdsdpbep86"),

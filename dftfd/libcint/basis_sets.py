@@ -72,8 +72,17 @@ def key_of(name: str) -> str:
     return _ALSO_CALLED.get(key, key)
 
 
+_SEVERAL_MEANINGS = {"dzp": "PySCF's and NWChem's is 'jorge-dzp', Psi4's Dunning's, 'dzp-dunning'"}
+"""Keys of sets that are different ones in different programs, and what to write."""
+
+
 def refuse_fitting_set(key: str) -> None:
-    """InputError for the key of a set that is no orbital basis: that fits densities, or one of Dirac's components."""
+    """InputError for the key of a set that is no orbital basis: that fits densities, or one of Dirac's components.
+
+    And for one that programs do not agree about.
+    """
+    if meanings := _SEVERAL_MEANINGS.get(key.removeprefix("unc")):
+        raise InputError(f"{key!r} means different basis sets in different programs: {meanings}.")
     if component := _COMPONENT.fullmatch(key.removeprefix("unc")):
         raise InputError(
             f"{key!r} is made for one component of four-component calculations; is {display_name(component['of'])!r} "

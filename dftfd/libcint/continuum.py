@@ -34,6 +34,10 @@ MATRICES, MATRICES_OF_GRADIENT = 16, 34
 BLOCK_BYTES = 64 * 2**20
 
 
+_BASICITY, _HALOGENS = 3, 7
+"""Columns of PySCF's table of solvents."""
+
+
 class SolventData(NamedTuple):
     """refraction: its index.   alpha, beta: Abraham's acidity and basicity.   epsilon: dielectric constant."""
 
@@ -43,10 +47,24 @@ class SolventData(NamedTuple):
     epsilon: float
 
 
+_MISPRINTED = {"1,2-ethanediol": {_HALOGENS: 0.0}, "pentanal": {_BASICITY: 0.45}}
+"""Where PySCF's table has not what the database and NWChem have: it gives 1,2-ethanediol the halogens of the solvents
+around it."""
+
+
 def known_solvents() -> dict[str, SolventData]:
     """The solvents of the Minnesota Solvent Descriptor Database by their names there."""
-    table = _solvent_modules().smd.solvent_db
-    return {name: SolventData(row[0], row[2], row[3], row[5]) for name, row in table.items() if name}
+    rows = {name: _descriptors(name) for name in _solvent_modules().smd.solvent_db if name}
+    return {name: SolventData(row[0], row[2], row[_BASICITY], row[5]) for name, row in rows.items()}
+
+
+def _descriptors(solvent: str) -> list[float]:
+    """Index of refraction at two temperatures, acidity, basicity, surface tension, dielectric constant, shares of
+    aromatic carbon and of halogens."""
+    row = list(_solvent_modules().smd.solvent_db[solvent])
+    for column, value in _MISPRINTED.get(solvent, {}).items():
+        row[column] = value
+    return row
 
 
 def _solvent_modules() -> Any:
@@ -68,7 +86,8 @@ def cavity_dispersion(molecule, solvent: str) -> tuple[float, np.ndarray]:
             "SMD needs a part of PySCF that this build lacks (libsolvent, cmake -DENABLE_SMD=ON); the wheels on "
             "PyPI have it. The other solvent models do not need it."
         )
-    given = SimpleNamespace(mol=mole_of_nuclei(molecule), solvent=solvent, solvent_descriptors=None)
+    descriptors = _descriptors(solvent)
+    given = SimpleNamespace(mol=mole_of_nuclei(molecule), solvent=solvent, solvent_descriptors=descriptors)
     energy, of_real = smd.get_cds_legacy(given)
     gradient = np.zeros((molecule.n_atoms, 3))
     gradient[~np.array(molecule.ghost)] = of_real

@@ -52,7 +52,7 @@ def may_have_several_states(calculation) -> bool:
 
 
 def warn_about_functional(spec, functional: Functional, grid) -> None:
-    """Warn about exchange alone and kinetic energies under short names, odd sums, and SCAN on a coarse grid.
+    """Warn about exchange or correlation alone and kinetic energies under short names, odd sums, SCAN on a coarse grid.
 
     spec: what the user wrote.   grid: the Quadrature.
     """
@@ -62,6 +62,11 @@ def warn_about_functional(spec, functional: Functional, grid) -> None:
         _warn(
             f"functional {spec.strip()!r} is exchange alone ({', '.join(names)}), without correlation; write "
             f"'{spec.strip()},' if this is meant, or name a correlation functional after the comma."
+        )
+    elif short and names and not functional.exact_exchange and all(term.kind == "c" for _, term in functional.terms):
+        _warn(
+            f"functional {spec.strip()!r} is correlation alone ({', '.join(names)}), without exchange; write "
+            f"',{spec.strip()}' if this is meant, or name an exchange functional before the comma."
         )
     if (
         isinstance(spec, str)

@@ -60,7 +60,8 @@ def _with_gradients(at):
 
 def _with_tau(at):
     n, _, tau = at.doubled
-    return at.weights @ np.sum(-0.375 * n ** (4 / 3) * (1 + 0.12 * n ** (5 / 3) / (n ** (5 / 3) + tau)), axis=0)
+    of_both = np.maximum(n ** (5 / 3) + tau, 1e-300)  # a spin may have no electron
+    return at.weights @ np.sum(-0.375 * n ** (4 / 3) * (1 + 0.12 * n ** (5 / 3) / of_both), axis=0)
 
 
 def _with_laplacian(at):

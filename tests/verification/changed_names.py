@@ -39,7 +39,7 @@ for name in json.load(open(sys.argv[2])):
     found[name] = [sorted(terms.items()), sorted(exact.items()), [float(x) for x in f.pt2], f.dispersion]
 json.dump(found, open(sys.argv[3], "w"))
 """
-SAME_NUMBERS = {"b3p86": "b3p", "b3pw91": "b3pw", "bhandhlyp": "bhlyp", "bp86": "bp"}
+SAME_NUMBERS = {"b3pw91": "b3pw", "bhandhlyp": "bhlyp", "bp86": "bp"}
 """Names of one set of parameters in simple-dftd3 and dftd4."""
 
 
