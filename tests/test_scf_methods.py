@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+import scipy.special
 from pyscf import dft, gto, qmmm, scf
 
 import dftfd
 from dftfd.errors import InputError, UnsupportedError
+from dftfd.libcint import guesses
 from dftfd.libcint.mole import to_pyscf
 from dftfd.model.option_values import occupations_for
 from dftfd.model.options import Options
@@ -154,6 +156,21 @@ def test_all_guesses_lead_to_the_same_energy(water, guess):
     assert result.energy == pytest.approx(mf.kernel(), abs=1e-8)
     assert result.settings.guess == guess
     assert np.abs(result.mo_occ.sum() - 10) < 1e-12
+
+
+@pytest.mark.parametrize("cartesian", [False, True])
+def test_atomic_potentials_of_the_guess(cartesian):
+    """Matrix of potentials c erf(sqrt(a) r) / r by quadrature; PySCF's own is over spherical functions in any case."""
+    molecule = dftfd.molecule(WATER, basis="6-31g*", cartesian=cartesian)
+    grid = dft.gen_grid.Grids(to_pyscf(molecule))
+    grid.level = 4
+    grid.build()
+    v = np.zeros(len(grid.coords))
+    for place, fit in zip(molecule.coordinates, guesses.fitted_potentials(molecule), strict=True):
+        r = np.linalg.norm(grid.coords - place, axis=1)
+        v -= np.sum([c * scipy.special.erf(np.sqrt(a) * r) / r for a, c in fit], axis=0)
+    ao = dft.numint.eval_ao(to_pyscf(molecule), grid.coords)
+    assert guesses.atomic_potentials(molecule) == pytest.approx(ao.T @ ((grid.weights * v)[:, None] * ao), abs=1e-6)
 
 
 def test_start_from_a_smaller_basis_saves_cycles(water):

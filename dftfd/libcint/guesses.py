@@ -6,7 +6,7 @@ All are numbers over basis functions; total densities hold the electrons of neut
 import numpy as np
 import scipy.linalg
 from pyscf import gto
-from pyscf.scf import hf
+from pyscf.df import incore
 
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.libcint.atoms import atomic_orbitals, superposed_atoms
@@ -43,10 +43,17 @@ def hueckel_density(molecule) -> np.ndarray:
 
 
 def atomic_potentials(molecule) -> np.ndarray:
-    """Matrix (ao, ao) [hartree] of the superposed potentials of the atoms' electrons; with H_core it gives orbitals."""
-    mole, fits = to_pyscf(molecule), fitted_potentials(molecule)
-    with quiet():
-        return np.array(hf.make_sap(mole, {label: fit for (label, _), fit in zip(mole._atom, fits, strict=True)}))
+    """Matrix (ao, ao) [hartree] of the superposed potentials of the atoms' electrons; with H_core it gives orbitals.
+
+    That of PySCF 2.14 (`hf.make_sap`) is over spherical functions where the molecule's are Cartesian.
+    """
+    mole = to_pyscf(molecule)
+    V = np.zeros((mole.nao, mole.nao))
+    for place, fit in zip(molecule.coordinates, fitted_potentials(molecule), strict=True):
+        charges = gto.mole.fakemol_for_cgtf_charge(place[None], fit[:, 0], fit[:, 1])
+        charges.cart = mole.cart
+        V -= incore.aux_e2(mole, charges).reshape(V.shape)
+    return V
 
 
 def fitted_potentials(molecule) -> list[np.ndarray]:
