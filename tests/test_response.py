@@ -435,6 +435,23 @@ def test_characters_and_natural_orbitals(water):
             found.natural_transition_orbitals(root, spin)
 
 
+def test_amplitudes_are_those_of_the_results_orbitals():
+    """X A X from PySCF's integrals, of roots that are degenerate as their orbitals are, and of spin flips."""
+    atom = "Be 0 0 0;"
+    for spin, kind in ((0, "singlet"), (2, "flip")):
+        result = solved("hf", spin, geometry=atom, density_fit=False)
+        found = result.excitations(3, spin=kind, tda=True)
+        (X,), (C, D), (e, f) = found.X, result.mo_coeff[[0, -1]], result.mo_energy[[0, -1]]
+        o, v = result.mo_occ[0] > 0, result.mo_occ[-1] == 0
+        eri = to_pyscf(result.molecule).intor("int2e")
+        of_pairs = lambda *orbitals, eri=eri: np.einsum("abcd,ap,bq,cr,ds->pqrs", eri, *orbitals, optimize=True)
+        K = -of_pairs(C[:, o], C[:, o], D[:, v], D[:, v]).transpose(0, 2, 1, 3)
+        if kind == "singlet":
+            K = K + 2.0 * of_pairs(C[:, o], D[:, v], C[:, o], D[:, v])
+        A_X = (f[v] - e[o][:, None]) * X + np.einsum("iajb,njb->nia", K, X)
+        assert A_X == pytest.approx(found.energies[:, None, None] * X, abs=1e-5)  # residuals
+
+
 def test_open_shells_name_the_spin():
     found = solved("lda,vwn", 1, basis="sto-3g").excitations(2)
     assert "beta HOMO -> LUMO " in found.characters[0] and found.spin == "any"

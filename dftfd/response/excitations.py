@@ -91,6 +91,7 @@ class Excitations(ShownAsText):
     spin: 'singlet', 'triplet', 'flip', or 'any' of unrestricted orbitals.   tda: Tamm-Dancoff approximation.
     converged: (root,).   residuals: (root,) [hartree].
     X, Y: per spin (root, occupied, virtual), X . X - Y . Y = 1; those of a closed shell are alpha's times sqrt 2.
+    occupied, virtual: the result's orbitals that they are of, per spin (ao, orbital).
     solvation: 'equilibrium' or 'non-equilibrium' in a solvent, else empty.
     result: the ground state; None of a file.
     """
@@ -350,6 +351,11 @@ def _excitations(result: SolvedCalculation, response, roots, converged, tda, spi
     position = between(position_integrals(molecule, 1), R)
     gradient, rotation = between(gradient_integrals(molecule), L), between(rotation_integrals(molecule), L)
     w = roots.values
+    full, empty = (
+        [C[:, (n > 0) == of] for C, n in zip(result.mo_coeff, result.mo_occ, strict=True)] for of in (True, False)
+    )
+    occupied, virtual = (full[:1], empty[1:]) if spin == "flip" else (full, empty)
+    X, Y = (_in_orbitals(molecule, blocks, response, occupied, virtual) for blocks in (X, Y))
     return Excitations(
         energies=w,
         oscillator_strengths=2.0 / 3.0 * w * np.sum(position**2, axis=1),
@@ -362,8 +368,8 @@ def _excitations(result: SolvedCalculation, response, roots, converged, tda, spi
         what=f"{molecule.formula}  {result.method} {result.settings.functional} / {result.settings.basis}",
         X=tuple(X),
         Y=tuple(Y),
-        occupied=response.occupied,
-        virtual=response.virtual,
+        occupied=tuple(occupied),
+        virtual=tuple(virtual),
         result=result,
     )
 
@@ -382,7 +388,9 @@ def state_of(
     result, ingredients = solved_at(ground_state, ground_state.molecule.coordinates, thresholds, Progress())
     result.require_converged("excited states")
     response = LinearResponse(result, found.spin == "triplet", progress, ingredients)
-    start = [_in_orbitals(response, found, part) for part in (1.0, -1.0)]
+    pairs = [[X + sign * Y for X, Y in zip(found.X, found.Y, strict=True)] for sign in (1.0, -1.0)]
+    turned = (_in_orbitals(result.molecule, X, found, response.occupied, response.virtual) for X in pairs)
+    start = [response.vectors(list(blocks)) for blocks in turned]
     limit = MAX_PRODUCTS_PER_ROOT * (root + 3)
     partners = int(
         np.sum(np.abs(found.energies[root + 1 :] - found.energies[root]) < found.residuals.max() + DEGENERATE)
@@ -411,13 +419,14 @@ def _closest(roots, L):
     return shares @ roots.R[near], shares @ roots.L[near], roots.residuals[near].max(), overlap
 
 
-def _in_orbitals(response, found, sign):
-    """X + sign Y (root, size) of excitations, in the orbitals of the response."""
-    S, blocks = overlap_integrals(response.result.molecule), []
-    for s, (C_o, C_v) in enumerate(zip(response.occupied, response.virtual, strict=True)):
-        X = found.X[s] + sign * found.Y[s]
-        blocks.append((C_o.T @ S @ found.occupied[s]) @ X @ (found.virtual[s].T @ S @ C_v))
-    return response.vectors(blocks)
+def _in_orbitals(molecule, amplitudes, owner, occupied, virtual):
+    """Amplitudes per spin (root, occupied, virtual) of the owner's orbitals in those given, which span the same.
+
+    Orbitals of equal energies may be turned.
+    """
+    S = overlap_integrals(molecule)
+    orbitals = zip(amplitudes, owner.occupied, owner.virtual, occupied, virtual, strict=True)
+    return tuple((to_o.T @ S @ C_o) @ X @ (C_v.T @ S @ to_v) for X, C_o, C_v, to_o, to_v in orbitals)
 
 
 def _method(tda):
