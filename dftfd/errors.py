@@ -7,6 +7,8 @@ expected and what to do. The module imports nothing of the package, so every lay
 import difflib
 import reprlib
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 LONGEST = 299
 """Characters of a message, whatever was found."""
@@ -116,6 +118,17 @@ def one_line(text: str, longest: int = LONGEST) -> str:
         return text
     end = longest // 3
     return f"{text[: longest - end - 5]} ... {text[-end:]}"
+
+
+@contextmanager
+def users_code(what: str) -> Iterator[None]:
+    """InputError, 'WHAT: TYPE: MESSAGE.', for whatever the code of a user raises, but for dftfd's own errors."""
+    try:
+        yield
+    except DftfdError:
+        raise
+    except Exception as error:
+        raise InputError(f"{what}: {type(error).__name__}: {one_line(str(error), 150)}.") from error
 
 
 class _Short(reprlib.Repr):

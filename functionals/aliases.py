@@ -128,7 +128,7 @@ SEVERAL_MEANINGS = {
         "Gaussian's and NWChem's is 'hyb_gga_xc_b3p86_nwchem' (all of VWN III), libxc's, PySCF's and Psi4's "
         "'hyb_gga_xc_b3p86' (0.19 of VWN III, 0.81 of Perdew and Zunger's)",
     ),
-    "b3lyp*": ("'hyb_gga_xc_b3lyps' is it with VWN III, '.15*hf + .13*slater + .72*b88, .81*lyp + .19*vwn' with VWN V"),
+    "b3lyp*": "'hyb_gga_xc_b3lyps' is it with VWN III, '.15*hf + .13*slater + .72*b88, .81*lyp + .19*vwn' with VWN V",
     "x1b95": "its paper's is not here; libxc's 'hyb_mgga_xc_x1b95' has 57 % of exchange, exact one included",
     "xb1k": "its paper's is not here; libxc's 'hyb_mgga_xc_xb1k' has 82 % of exchange, exact one included",
     "whpbe0": "its paper's is not here; libxc's 'hyb_gga_xc_whpbe0' has 50 % of exchange, exact one included",

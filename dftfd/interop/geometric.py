@@ -47,9 +47,8 @@ _ARGUMENTS = {
 }
 """Parameters of geomeTRIC that are arguments of dftfd."""
 
-_LOOSE = {"convergence_energy": 1e-4, "convergence_grms": 0.03, "convergence_gmax": 0.045}
-_LOOSE |= {"convergence_drms": 0.12, "convergence_dmax": 0.18}
-"""A hundred times geomeTRIC's thresholds, above which another unit is meant."""
+_LOOSE = 100.0
+"""Times geomeTRIC's own thresholds of convergence, above which almost any geometry meets one: another unit is meant."""
 
 _OF_KIND: dict[str, dict] = {MINIMUM: {}, SADDLE: {"transition": True}, REACTION_PATH: {"irc": True}}
 
@@ -155,10 +154,10 @@ def _require_known(symbols, coordinate_system, options, known):
             raise InputError(f"optimizer option {name}={shown(value)}: give a value like geomeTRIC's {default!r}.")
         if isinstance(value, Real) and not math.isfinite(value):
             raise InputError(f"optimizer option {name}={value}: give a finite number.")
-        if value is not None and name in _LOOSE and value > _LOOSE[name]:
+        if name.startswith("convergence_") and isinstance(default, float) and value > _LOOSE * default:
             warnings.warn(
-                f"optimizer option {name}={value:g} is met by almost any geometry; {_LOOSE[name] / 100:g} is usual, in "
-                f"{'angstrom' if name[-4] == 'd' else 'hartree' if name[-1] == 'y' else 'hartree/bohr'}.",
+                f"optimizer option {name}={value:g} is met by almost any geometry; {default:g} is geomeTRIC's default "
+                "(hartree, angstrom, hartree/bohr).",
                 InputWarning,
                 stacklevel=5,
             )

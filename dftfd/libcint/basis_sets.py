@@ -76,20 +76,19 @@ _SEVERAL_MEANINGS = {"dzp": "PySCF's and NWChem's is 'jorge-dzp', Psi4's Dunning
 """Keys of sets that are different ones in different programs, and what to write."""
 
 
-def refuse_fitting_set(key: str) -> None:
-    """InputError for the key of a set that is no orbital basis: that fits densities, or one of Dirac's components.
-
-    And for one that programs do not agree about.
+def require_orbital_basis(key: str) -> None:
+    """InputError for a key that means different sets in different programs, and for one that is no orbital basis: that
+    fits densities, or one of Dirac's components.
     """
-    if meanings := _SEVERAL_MEANINGS.get(key.removeprefix("unc")):
+    contracted = key.removeprefix("unc")
+    if meanings := _SEVERAL_MEANINGS.get(contracted):
         raise InputError(f"{key!r} means different basis sets in different programs: {meanings}.")
-    if component := _COMPONENT.fullmatch(key.removeprefix("unc")):
+    if component := _COMPONENT.fullmatch(contracted):
         raise InputError(
             f"{key!r} is made for one component of four-component calculations; is {display_name(component['of'])!r} "
             "meant?"
         )
-    match = _FITTING.fullmatch(key.removeprefix("unc")) if key.removeprefix("unc") in tables.ALIAS else None
-    if match:
+    if contracted in tables.ALIAS and (match := _FITTING.fullmatch(contracted)):
         meant = match["of"] or ""
         of_orbitals = f"; is {display_name(meant)!r} meant?" if is_known_basis(meant) else "."
         raise InputError(f"{key!r} is a set that fits densities, not an orbital basis set{of_orbitals}")

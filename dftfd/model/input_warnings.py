@@ -123,10 +123,10 @@ def warn_about_sizes(options, molecule) -> None:
         f"linear_dependence of {options.linear_dependence:g}; 1e-6 is usual": options.linear_dependence >= 0.5,
         f"electric_field of {field:g} hartree/(e bohr), where 1 is 51 V/angstrom": field >= STRONG,
         "point_charges with charges of 0 or above 5; rows are charge, x, y, z": any(q < 1e-9 or q > 5 for q in charges),
-        _occupied(options.occupations, molecule.n_electrons): True,
     }
-    for words in (words for words, is_odd in odd.items() if words and is_odd):
+    for words in (words for words, is_odd in odd.items() if is_odd):
         _warn(f"{words}: is another unit or order meant?")
+    _warn_about_occupations(options.occupations, molecule.n_electrons)
     if len(charges) and max(charges) <= 5:
         rows = np.asarray(options.point_charges)
         if _are_charges(rows[:, 3], rows):
@@ -136,15 +136,14 @@ def warn_about_sizes(options, molecule) -> None:
     _warn_about_close_charges(options.point_charges, molecule)
 
 
-def _occupied(occupations, n_electrons) -> str:
-    """How many electrons `occupations` hold, in words; empty where they are two at most more or less than usual."""
-    held = 0.0 if occupations is None else float(np.sum(np.concatenate([np.ravel(spin) for spin in occupations])))
-    if occupations is None or abs(held - n_electrons) <= 2:
-        return ""
-    return (
-        f"occupations of {held:g} electrons, the molecule has {n_electrons}, so that its charge changes by "
-        f"{n_electrons - held:+g}; restricted orbitals hold 2"
-    )
+def _warn_about_occupations(occupations, n_electrons) -> None:
+    """Warn where they hold more than two electrons more or less than the molecule: occupations of one spin alone."""
+    held = n_electrons if occupations is None else sum(float(np.sum(spin)) for spin in occupations)
+    if abs(held - n_electrons) > 2:
+        _warn(
+            f"occupations of {held:g} electrons, the molecule has {n_electrons}, so that its charge changes by "
+            f"{n_electrons - held:+g}; restricted orbitals hold 2: is another order meant?"
+        )
 
 
 def _are_charges(numbers, rows) -> bool:

@@ -351,10 +351,10 @@ def _excitations(result: SolvedCalculation, response, roots, converged, tda, spi
     position = between(position_integrals(molecule, 1), R)
     gradient, rotation = between(gradient_integrals(molecule), L), between(rotation_integrals(molecule), L)
     w = roots.values
-    full, empty = (
-        [C[:, (n > 0) == of] for C, n in zip(result.mo_coeff, result.mo_occ, strict=True)] for of in (True, False)
-    )
-    occupied, virtual = (full[:1], empty[1:]) if spin == "flip" else (full, empty)
+    orbitals = list(zip(result.mo_coeff, result.mo_occ, strict=True))
+    from_spins, to_spins = (orbitals[:1], orbitals[1:]) if spin == "flip" else (orbitals, orbitals)
+    occupied = tuple(C[:, n > 0] for C, n in from_spins)
+    virtual = tuple(C[:, n == 0] for C, n in to_spins)
     X, Y = (_in_orbitals(molecule, blocks, response, occupied, virtual) for blocks in (X, Y))
     return Excitations(
         energies=w,
@@ -368,8 +368,8 @@ def _excitations(result: SolvedCalculation, response, roots, converged, tda, spi
         what=f"{molecule.formula}  {result.method} {result.settings.functional} / {result.settings.basis}",
         X=tuple(X),
         Y=tuple(Y),
-        occupied=tuple(occupied),
-        virtual=tuple(virtual),
+        occupied=occupied,
+        virtual=virtual,
         result=result,
     )
 

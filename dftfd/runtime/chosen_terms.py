@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dftfd.errors import DftfdError, InputError, closest_names, one_line, shown
+from dftfd.errors import InputError, closest_names, shown, users_code
 from dftfd.runtime.json_reader import parse_json, plain_values
 from dftfd.runtime.written_numbers import real
 
@@ -110,15 +110,8 @@ class ChosenTerm:
 
     def __call__(self, molecule) -> Any:
         """The term of a molecule; InputError where the code fails."""
-        try:
+        with users_code(f"the energy term {shown(self.maker)} cannot be made for this molecule"):
             return self.maker(molecule, **self.arguments)
-        except DftfdError:
-            raise
-        except Exception as error:  # whatever a user's code raises
-            raise InputError(
-                f"the energy term {shown(self.maker)} cannot be made for this molecule: {type(error).__name__}: "
-                f"{one_line(str(error), 150)}."
-            ) from error
 
 
 def _argument(words) -> tuple[str, Any]:

@@ -16,7 +16,7 @@ from dftfd.libcint.basis_sets import (
     load_basis,
     load_ecp,
     normalise_basis_name,
-    refuse_fitting_set,
+    require_orbital_basis,
     to_tuples,
 )
 
@@ -56,7 +56,7 @@ def checked_basis(entry, name: AtomName):
     if not isinstance(entry, str):
         return _check_shells(to_tuples(entry), name)
     entry = normalise_basis_name(entry)
-    refuse_fitting_set(entry)
+    require_orbital_basis(entry)
     load_basis(entry, name.symbol)  # raises if the set does not know the element
     return entry
 

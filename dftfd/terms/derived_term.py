@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dftfd.elements import parse_atom_name
-from dftfd.errors import DftfdError, InputError, NumericalError, UnsupportedError, one_line
+from dftfd.errors import NumericalError, UnsupportedError, users_code
 from dftfd.libcint.derivatives import overlap_derivative
 from dftfd.libcint.mole import function_names, overlap_integrals
 from dftfd.system.basis import resolve_basis
@@ -144,15 +144,8 @@ class DerivedTerm(Term):
 
     def _energy_at(self, P, S):
         P = _both_spins(0.5 * (P + P.conj().transpose(0, 2, 1)))
-        try:
+        with users_code(f"the energy term {type(self).__name__} cannot be evaluated"):
             return jnp.real(self.energy(P, S.astype(P.dtype)))
-        except DftfdError:
-            raise
-        except Exception as error:  # whatever a user's code raises
-            raise InputError(
-                f"the energy term {type(self).__name__} cannot be evaluated: {type(error).__name__}: "
-                f"{one_line(str(error), 150)}."
-            ) from error
 
     def _slopes(self, P):
         return jax.value_and_grad(self.energy_of)(P)

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import checkify
 
-from dftfd.errors import DftfdError, InputError, shown
+from dftfd.errors import InputError, shown, users_code
 from dftfd.runtime.arguments import Kind
 from dftfd.terms.on_grid import GridEnergy, GridOrbitals
 from dftfd.terms.term import Contribution
@@ -109,18 +109,11 @@ def _potential(given):
             f"external_potential={type(f).__name__}: give a function of one point r (3,) [bohr] in hartree, such as a "
             "Function R^3 -> R, or a pair (f, 'electrons')."
         )
-    try:
+    how = "write it with jax.numpy or dftfd.autofd"
+    with users_code(f"external_potential can't be evaluated at one point r (3,); {how}"):
         # a callable of Python's own around f: JAX may crash where it keeps another, such as a NumPy ufunc
         result = jax.eval_shape(lambda r: f(r), jax.ShapeDtypeStruct((3,), np.float64))
         wrong = _index_out_of_bounds(f)
-    except DftfdError:
-        raise
-    except Exception as error:  # whatever a user's code raises
-        first_line = f"{error}".split("\n", 1)[0][:150]
-        raise InputError(
-            "external_potential can't be evaluated at one point r (3,); write it with jax.numpy or dftfd.autofd: "
-            f"{type(error).__name__}: {first_line}."
-        ) from error
     if getattr(result, "shape", None) != () or not jnp.issubdtype(result.dtype, jnp.floating):
         raise InputError(f"external_potential returns {shown(result)} at a point; one real number in hartree expected.")
     if wrong:
