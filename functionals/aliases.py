@@ -33,6 +33,7 @@ COMBINATIONS = {
     "gam": "gam,gam",
     "hflyp": "hf,lyp",
     "hfpw92": "hf,pw_mod",
+    "hsesol": "hyb_gga_xc_hse_sol + gga_c_pbe_sol - gga_c_pbe",  # libxc's has PBE's correlation
     "kt1": "gga_x_kt1,vwn",
     "m05": "hyb_mgga_x_m05,mgga_c_m05",
     "m05_2x": "hyb_mgga_x_m05_2x,mgga_c_m05_2x",
@@ -127,6 +128,10 @@ SEVERAL_MEANINGS = {
         ("b3p86", "b3p86g"),
         "Gaussian's and NWChem's is 'hyb_gga_xc_b3p86_nwchem' (all of VWN III), libxc's, PySCF's and Psi4's "
         "'hyb_gga_xc_b3p86' (0.19 of VWN III, 0.81 of Perdew and Zunger's)",
+    ),
+    "b98": (
+        "Gaussian's, NWChem's and that of D3 is 'hyb_gga_xc_sb98_2c' (fit 2c of Schmider and Becke), libxc's "
+        "'hyb_mgga_xc_b98' Becke's with the Laplacian"
     ),
     "b3lyp*": "'hyb_gga_xc_b3lyps' is it with VWN III, '.15*hf + .13*slater + .72*b88, .81*lyp + .19*vwn' with VWN V",
     "x1b95": "its paper's is not here; libxc's 'hyb_mgga_xc_x1b95' has 57 % of exchange, exact one included",

@@ -165,8 +165,9 @@ def _sum(text, resolve, shown) -> Functional:
                 f"{shown!r} adds number {match['name']} of libxc to a name; write libxc:{match['name']} if that is "
                 "meant, or the name without the blank."
             )
-        term = _exact(match["name"]) or resolve(_without_hyphens(match["name"].lower()))
-        term = term.with_parameters(**_settings(match["settings"]))
+        settings = _settings(match["settings"])
+        term = _exact(match["name"]) or _with_range(resolve(_without_hyphens(match["name"].lower())), settings, shown)
+        term = term.with_parameters(**settings)
         if is_of_library(term):
             require_fraction(f"{match.group().strip()!r} of functional {shown!r}", factor)
         if match["sign"] == "-" and "*" not in match.group() and match["name"].lower().replace("-", "_") in PARTS:
@@ -183,6 +184,28 @@ def _sum(text, resolve, shown) -> Functional:
             f"'{bare[0]} + 1.0*{bare[-1]}'."
         )
     return functools.reduce(operator.add, terms)
+
+
+_ATTENUATED = re.compile(r"ityh|hjs|wpbeh|_erf|sfat|pmgb06")
+"""Names of exchange and correlation that are made for a range omega."""
+
+
+def _with_range(term, settings, shown) -> Functional:
+    """What is attenuated, with the range of the exact exchange that its expression names, as in PySCF, where it names
+    none itself."""
+    if term.exact_exchange or "omega" in settings or not any(_ATTENUATED.search(t.name) for _, t in term.terms):
+        return term
+    ranges = {omega for name in re.findall(_EXACT, shown) for omega, _ in _exact(name).exact_exchange if omega}
+    if len(ranges) > 1:
+        raise FunctionalError(f"{shown!r} has several ranges of exact exchange; write {term.name}(omega=...) for one.")
+    if not ranges or "omega" in term.parameters:
+        return term.with_parameters(omega=ranges.pop()) if ranges else term
+    if settings:
+        return term
+    raise FunctionalError(
+        f"{term.name!r} in {shown!r} is exchange of all ranges here and attenuated in PySCF; write gga_x_wpbeh_sr for "
+        "that, or gga_x_wpbeh(s_from=1)."
+    )
 
 
 def _without_hyphens(name):

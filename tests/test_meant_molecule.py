@@ -544,6 +544,8 @@ def test_smiles_with_a_charge_behind_are_refused_and_clear_ones_are_silent():
         ("\N{EN DASH} wB97M-V", "is negative as a whole"),  # parts of a range, and fitted together
         ("GGA_X_PBE \N{EN DASH} GGA_C_PBE", "to 1 and its correlation to -1"),
         ("HF \N{EN DASH} PBE", "to 0 and"),
+        ("B3LYP + VV10", "the b of vv10 .* was fitted to rPW86"),  # B3LYP-NL has 4.8, doi:10.1021/ct200644w
+        ("pbe + rvv10", "write rvv10\\(b="),
     ],
 )
 def test_sums_that_are_no_functional_of_one_exchange_warn(xc, shares):
@@ -556,7 +558,9 @@ def test_sums_that_are_no_functional_of_one_exchange_warn(xc, shares):
         "0.25*HF + 0.75*PBE, PBE",
         "0.5*PBE + 0.5*BLYP",
         "0.75*gga_x_pbe + gga_c_pbe",
-        "pbe + vv10",
+        "pbe + vv10(b=6.4)",
+        "rpw86, pbe + vv10",
+        "pbe + 1.0*rvv10",
         "hse06",
         "cam-b3lyp",
     ):

@@ -46,16 +46,37 @@ def test_what_orcas_keywords_consist_of(keyword):
     assert not differences(ours(keyword), there)
 
 
-@needs_jax_xc
-def test_b3p86_is_nwchems():
-    """NWChem 7.0.2's keyword b3p86 (grid xfine), which libxc's own hyb_gga_xc_b3p86 is 0.17 hartree above.
+@pytest.mark.parametrize("text", ["LR_HF(0.33) + ITYH, LYP", "RSH(0.65; -0.46; 0.33) + .46*ITYH + .35*B88, LYP"])
+def test_attenuated_exchange_has_the_range_of_the_exact_one(text):
+    """As PySCF evaluates the text, where it had the default of libxc: 0.2, and none in gga_x_wpbeh."""
+    assert not differences(ours(text), pyscfs(text))
+    assert get_functional("lr_hf(0.33) + ityh(omega=0.2), lyp").terms[0][1].parameters["omega"] == 0.2
+    for open_range, words in (("lr_hf(.2) + sr_hf(.3) + ityh, lyp", "several"), ("lr_hf(.4) + wpbeh, pbe", "wpbeh_sr")):
+        with pytest.raises(FunctionalError, match=words):
+            get_functional(open_range)
 
-    Gaussian 16 has it, too: a fluorine for a hydrogen gives -99.387 and -99.400 hartree in aromatics (6-311G(d,p)), and
-    CH4 becomes CH3F by -99.386 hartree here, by -99.250 with libxc's.
+
+@needs_jax_xc
+def test_hsesol_has_the_correlation_of_pbesol():
+    """L. Schimka, J. Harl, G. Kresse, J. Chem. Phys. 134, 024116 (2011), and VASP's GGA = PS; libxc's has PBE's."""
+    libxcs, pbe, pbesol = (pyscfs(name) for name in ("HYB_GGA_XC_HSE_SOL", ",GGA_C_PBE", ",GGA_C_PBE_SOL"))
+    there = libxcs | {"energy": libxcs["energy"] - pbe["energy"] + pbesol["energy"]}
+    assert not differences(ours("HSEsol"), there) and differences(ours("HSEsol"), libxcs)
+
+
+@needs_jax_xc
+@pytest.mark.parametrize(
+    ("name", "there"), [("hyb_gga_xc_b3p86_nwchem", -129.084636242), ("hyb_gga_xc_sb98_2c", -128.876126003)]
+)
+def test_b3p86_and_becke98_are_nwchems(name, there):
+    """NWChem 7.0.2's keywords b3p86 and becke98 (grid xfine); libxc's own hyb_gga_xc_b3p86 is 0.17 hartree above.
+
+    Gaussian 16 has this B3P86, too: a fluorine for a hydrogen gives -99.387 and -99.400 hartree in aromatics
+    (6-311G(d,p)), and CH4 becomes CH3F by -99.386 hartree here, by -99.250 with libxc's.
     """
     atom = dftfd.molecule("Ne 0 0 0;", basis="cc-pvdz")
-    found = dftfd.run_scf(atom, "hyb_gga_xc_b3p86_nwchem", density_fit=False, grid_level=4, conv_tol=1e-9).energy
-    assert found == pytest.approx(-129.084636242, abs=2e-6)
+    found = dftfd.run_scf(atom, name, density_fit=False, grid_level=4, conv_tol=1e-9).energy
+    assert found == pytest.approx(there, abs=5e-6)
 
 
 def test_neon_is_turbomoles():

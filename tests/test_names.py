@@ -365,6 +365,8 @@ def test_names_of_other_programs(theirs, ours):
         ("B3P86", "Gaussian's and NWChem's is 'hyb_gga_xc_b3p86_nwchem'"),
         ("b3p86g", "libxc's, PySCF's and Psi4's 'hyb_gga_xc_b3p86'"),
         ("B3P86-D3(BJ)", "'hyb_gga_xc_b3p86_nwchem'"),
+        ("B98", "Gaussian's, NWChem's and that of D3 is 'hyb_gga_xc_sb98_2c'"),
+        ("b98-d3(bj)", "'hyb_mgga_xc_b98'"),
         ("0.5*b3p86 + 0.5*pbe", "'hyb_gga_xc_b3p86_nwchem'"),
         ("1.0*zlp", "'mgga_xc_zlp', PySCF's and Psi4's"),
         ("rcam_b3lyp - 0.1*hf", "'hyb_gga_xc_rcam_b3lyp'"),

@@ -171,7 +171,7 @@ def test_a_term_that_says_nothing_of_pyscf_is_refused():
         ({"external_potential": lambda r: 0.01 * r[0]}, "external potential"),
         ({"solvent": "water"}, "solvent"),
         pytest.param(
-            {"xc": "pbe + rvv10", "nlc_grid_level": 0}, "double integral other than VV10", marks=pytest.mark.slow
+            {"xc": "pbe + 1.0*rvv10", "nlc_grid_level": 0}, "double integral other than VV10", marks=pytest.mark.slow
         ),
         pytest.param(
             {"xc": "b97-3c"},

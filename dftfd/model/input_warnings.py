@@ -30,6 +30,8 @@ SCAN_LEVEL = 5
 _KIND = re.compile(r"(?:^|_)[xc](?:_|$)")
 _KINETIC = re.compile(r"(^|_)k_")
 _SIGN = re.compile(r"[*+]|(?<!\w)-|-(?!\w)")
+_BARE_VV10, _OF_VV10 = re.compile(r"[+,]\s*(r?vv10)\s*(?=$|[+,-])"), {"gga_x_rpw86", "gga_c_pbe", "vv10", "rvv10"}
+"""VV10 without numbers in a sum, and what its own number belongs to."""
 _SCAN = re.compile(r"_(rev)?scan")  # but not rSCAN, r++SCAN, r2SCAN and r4SCAN, made to be smoother
 
 
@@ -80,6 +82,11 @@ def warn_about_functional(spec, functional: Functional, grid) -> None:
         _warn(
             f"the exchange of {spec.strip()!r} adds up to {shares[0]:.4g} and its correlation to {shares[1]:.4g}, not "
             "to 1: names without a comma are exchange and correlation together; '0.25*HF + 0.75*PBE, PBE' is PBE0."
+        )
+    if isinstance(spec, str) and (bare := _BARE_VV10.search(in_ascii(spec))) and set(names) - _OF_VV10:
+        _warn(
+            f"the b of {bare[1]} in {spec.strip()!r} was fitted to rPW86 exchange with PBE correlation; others have "
+            f"another (VV10: PBE 6.4, TPSS 5.0, B3LYP 4.8): write {bare[1]}(b=...), or 1.0*{bare[1]} if it is meant."
         )
     if grid.moves and grid.level < SCAN_LEVEL and any(map(_SCAN.search, names)):
         _warn(
