@@ -623,7 +623,7 @@ def test_written_geometries_say_charge_spin_and_ghosts(tmp_path):
     for name in ("scan", "path", "frame"):
         read = molecule(tmp_path / f"{name}.xyz", "sto-3g", allow_close=True)
         assert (read.charge, read.spin, read.ghost) == (-2, 2, (False, True)), name
-    assert molecule("O 0 0 0; ghost-H 0 0 1", "sto-3g").centres == names
+    assert molecule("O 0 0 0; ghost-H 0 0 1", "sto-3g", spin=2).centres == names
 
 
 @pytest.mark.parametrize(

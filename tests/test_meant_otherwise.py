@@ -57,6 +57,9 @@ def check_names(text):
         ("OG 0 0 0; H .96 0 0; C -.6 1.25 0", "O"),  # PDB: serine
         ("hs 0 0 0; s 0 0 1.34; c 0 1.8 1.5", "H"),
         ("HF 0 0 0; C 0 0 1.09; N 0 1.2 1.6", "H"),
+        ("CD1A 0 0 0; O 1.2 0 0", "C"),  # disorder in CIF and PDB files: cadmium oxide
+        ("HO1W 0 0 0; O .96 0 0; C -.6 1.25 0", "H"),
+        ("CA_2 0 0 0; O 1.2 0 0", "C"),
     ],
 )
 def test_more_names_of_force_fields_are_no_metals(rows, meant):
@@ -368,7 +371,7 @@ def test_shells_without_core_functions_warn():
     with pytest.warns(InputWarning, match="the basis of Na has no exponent above 0.6697 bohr.-2, no functions for"):
         molecule("Na 0 0 0; H 0 0 1.89", {"Na": valence, "H": "sto-3g"})
     with pytest.warns(InputWarning, match="do the coefficients stand before the exponents"):
-        molecule("O 0 0 0; ", {"O": [[0, [0.154, 130.7], [0.535, 23.8]], [0, [0.4, 5.0]], [1, [0.39, 1.1]]]})
+        molecule("O 0 0 0; ", {"O": [[0, [0.154, 130.7], [0.535, 23.8]], [0, [0.4, 5.0]], [1, [0.39, 1.1]]]}, spin=2)
     molecule("Na 0 0 0; ", {"Na": valence}, spin=1, ecp={"Na": "lanl2dz"})
     molecule("ghost-Na 0 0 0; H 0 0 1.89", {"ghost-Na": valence, "H": "sto-3g"}, spin=1)
 
@@ -376,8 +379,8 @@ def test_shells_without_core_functions_warn():
 def test_core_potentials_of_ghosts_are_refused():
     """They were left out without a word, where clusters are embedded in potentials alone."""
     with pytest.raises(InputError, match="for 'ghost-Mg'; ghost atoms have none"):
-        molecule("O 0 0 0; ghost-Mg 0 0 2.1", "def2-svp", ecp={"ghost-Mg": [2, [[-1, LOCAL]]]})
-    assert molecule("O 0 0 0; ghost-Mg 0 0 2.1", "def2-svp", ecp={"ghost-Mg": None}).n_electrons == 8
+        molecule("O 0 0 0; ghost-Mg 0 0 2.1", "def2-svp", ecp={"ghost-Mg": [2, [[-1, LOCAL]]]}, spin=2)
+    assert molecule("O 0 0 0; ghost-Mg 0 0 2.1", "def2-svp", ecp={"ghost-Mg": None}, spin=2).n_electrons == 8
 
 
 def test_powers_in_front_of_terms_warn():
@@ -490,7 +493,7 @@ def test_ions_and_radicals_of_mol_files_without_hydrogens_warn(symbols, bonds, t
     text = CHARGED.format(n=len(names), bonds=bonds.count("\n"), atoms=atoms, tail=bonds + tail)
     expected = pytest.warns(InputWarning, match="hydrogens that are left out are not added") if warns else nullcontext()
     with expected, suppress(InputError):
-        molecule(text, "sto-3g")
+        parse_geometry(text)
 
 
 @pytest.mark.parametrize(
@@ -831,8 +834,8 @@ def test_a_remark_that_ends_as_an_atom_warns():
     """Where the end of a line was lost, the first atom was a part of the remark."""
     for remark in ("charge=2\t", "energy=-1.5, ", "optimised`"):
         with pytest.warns(InputWarning, match="is the end of a line missing"):
-            molecule(f"# {remark}O 0.0 0.0 0.0\nO 0.0 0.0 1.2\n", "sto-3g")
-    assert molecule("# O 0.0 0.0 0.0\n#H 0.0 0.0 1.0\nO 0.0 0.0 1.2 # was 1.3 1.2 1.1\n", "sto-3g").n_atoms == 1
+            molecule(f"# {remark}O 0.0 0.0 0.0\nO 0.0 0.0 1.2\n", "sto-3g", spin=2)
+    assert molecule("# O 0.0 0.0 0.0\n#H 0.0 0.0 1.0\nO 0.0 0.0 1.2 # was 1.3 1.2 1.1\n", "sto-3g", spin=2).n_atoms == 1
 
 
 @pytest.mark.parametrize(
@@ -908,3 +911,50 @@ def test_charges_of_something_in_e_are_read_or_refused():
 )
 def test_words_that_resemble_others_mention_nothing(comment):
     assert not parse_geometry(f"2\n{comment}\nO 0 0 0\nO 0 0 1.2").mentions
+
+
+def test_charge_and_spin_in_files_beside_a_geometry_are_not_lost_in_silence(tmp_path):
+    """.CHRG and .UHF of xtb, CREST, GMTKN55 and MindlessGen: H2O+ was water, of one conformer and of all."""
+    water = "3\n\nO 0 0 0.1173\nH 0 0.7572 -0.4692\nH 0 -0.7572 -0.4692\n"
+    (tmp_path / "struc.xyz").write_text(water)
+    (tmp_path / "conformers.xyz").write_text(water + water.replace("0.7572", "0.8"))
+    assert molecule(tmp_path / "struc.xyz", "sto-3g").charge == 0
+    for names in ((".CHRG", ".UHF"), ("struc.CHRG", "struc.UHF")):
+        for name, number in zip(names, ("+1\n", "1"), strict=True):
+            (tmp_path / name).write_text(number)
+        for source in (tmp_path / "struc.xyz", f"{tmp_path / 'struc.xyz'}@0"):
+            with pytest.warns(InputWarning, match="charge=1 .*CHRG|spin=1 .*UHF") as told:
+                molecule(source, "sto-3g")
+            assert len(told) == 2
+            assert molecule(source, "sto-3g", charge=1, spin=1).charge == 1
+        if names[0] == ".CHRG":
+            with pytest.warns(InputWarning, match=r"charge=1 .\.CHRG., spin=1 .\.UHF., but another frame"):
+                read_entries([str(tmp_path / "conformers.xyz")], {"basis": "sto-3g"})
+        for name in names:
+            (tmp_path / name).write_text("0\n")
+        assert molecule(tmp_path / "struc.xyz", "sto-3g").charge == 0
+
+
+@pytest.mark.parametrize(
+    ("atom", "charge", "warns"),
+    [("O", 0, True), ("C", 0, True), ("Fe", 0, True), ("N", 1, True), ("Fe", 2, True), ("B", -1, True)]
+    + [("Be", 0, False), ("Zn", 2, False), ("F", -1, False), ("Pd", 0, False), ("Ga", 1, False), ("Hg", 2, False)],
+)
+def test_atoms_of_open_shells_are_no_singlets_in_silence(atom, charge, warns):
+    """Ground states of the NIST Atomic Spectra Database; the singlet of oxygen is 2 eV above."""
+    with pytest.warns(InputWarning, match="its ground state has unpaired") if warns else nullcontext():
+        molecule(f"{atom} 0 0 0; ghost-H 0 0 1.5", "def2-svp", charge=charge)
+    molecule(f"{atom} 0 0 0;", "def2-svp", charge=charge, spin=0)
+    molecule(f"1\nspin=0\n{atom} 0 0 0", "def2-svp", charge=charge)
+
+
+def test_entries_within_entries_of_ase_atoms_are_mentioned():
+    """A row of ASE's database has charge and spin in key_value_pairs and data."""
+    ase = pytest.importorskip("ase")
+    atoms = ase.Atoms("O2", [(0, 0, 0), (0, 0, 1.2)])
+    atoms.info = {"unique_id": "7", "key_value_pairs": {"charge": -2, "energy": -1.5}, "data": {"dft": {"spin": 2}}}
+    with pytest.warns(InputWarning, match="says 'info (charge=-2|spin=2)', but no") as told:
+        molecule(atoms, "sto-3g")
+    assert len(told) == 2
+    atoms.info = {"key_value_pairs": {"charge": 0}, "data": {}}
+    molecule(atoms, "sto-3g")

@@ -396,7 +396,7 @@ def test_fitting_functions_are_pyscfs(basis):
 def test_a_core_of_no_shells_has_no_guess_from_atoms():
     """Five core electrons are refused by name, where PySCF ends in a RuntimeError."""
     with pytest.warns(InputWarning, match="stands for 5 electrons, but sto-3g has functions for all"):
-        mol = molecule("F 0 0 0;", charge=0, ecp={"F": [5, [[-1, [[], [], [[1.0, 0.5]]]]]]}, basis="sto-3g")
+        mol = molecule("F 0 0 0;", spin=0, ecp={"F": [5, [[-1, [[], [], [[1.0, 0.5]]]]]]}, basis="sto-3g")
     with pytest.raises(InputError, match="a core of 5 electrons"):
         minao_guess(mol)
 

@@ -44,6 +44,7 @@ from dftfd.system.geometry import (
     is_coordinate_text,
     read_geometries,
     read_text,
+    said_beside,
     said_by_first,
     split_frames,
 )
@@ -250,9 +251,8 @@ def _sources(item, options) -> Iterator[tuple[str, object]]:
                     "batch share their options. Run it alone."
                 )
             frames = split_frames(read_geometries(path))
-            unsaid = {
-                k: words for k, words in said_by_first(frames, range(len(frames))).items() if options.get(k) is None
-            }
+            unsaid = said_by_first(frames, range(len(frames)), said_beside(path)) if frames[1:] else {}
+            unsaid = {about: words for about, words in unsaid.items() if options.get(about) is None}
             if unsaid:
                 warnings.warn(
                     f"file {shown(path)} says {', '.join(unsaid.values())}, but another frame no "

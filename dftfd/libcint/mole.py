@@ -341,6 +341,15 @@ def minao_guess(molecule, spin_channels: int = 1) -> np.ndarray:
     return np.stack([alpha, beta])
 
 
+def has_open_shell(Z: int, charge: int) -> bool:
+    """Whether the ground state of a free atom or ion has partly filled shells, as the neutral atom of as many electrons
+    has; cations of 28, 68 and 78 electrons (Zn2+, Lu3+, Hg2+) do not.
+    """
+    n = Z - charge
+    full = charge > 0 and n in (28, 68, 78)
+    return not full and any(of_l % (4 * l + 2) for l, of_l in enumerate(elements.CONFIGURATION[n]))
+
+
 def common_masses(atomic_numbers) -> np.ndarray:
     """Masses (atom,) [u] of the most abundant isotope of elements."""
     return np.array([elements.COMMON_ISOTOPE_MASSES[Z] for Z in atomic_numbers])

@@ -31,7 +31,15 @@ from dftfd.elements import AtomName, parse_atom_name
 from dftfd.errors import FileError, InputError, InputWarning, odd_character, shown
 from dftfd.runtime.arguments import require_bare
 from dftfd.runtime.files import decoded, read_bytes
-from dftfd.runtime.written_numbers import UnclearNumber, fields, has_unclear_commas, real, require_point, separated
+from dftfd.runtime.written_numbers import (
+    UnclearNumber,
+    fields,
+    has_unclear_commas,
+    real,
+    require_point,
+    separated,
+    whole,
+)
 from dftfd.system.columns import (
     check_columns,
     check_further_columns,
@@ -195,27 +203,42 @@ def read_geometry_file(path) -> Geometry:
             f"@{number}."
         )
     found = _of_file(frames[number], str(path), file)
-    return replace(found, mentions=said_by_first(frames, [number % len(frames)]) | dict(found.mentions))
+    return replace(found, mentions=said_by_first(frames, [number % len(frames)], {}) | dict(found.mentions))
 
 
 def _of_file(text, path, file) -> Geometry:
     """The atoms of a text; what it does not say of charge and spin, the name of its file may mention."""
     found = parse_geometry(text, source=f"file {path!r}")
-    named = said_by_path(file, found.symbols)
+    named = said_by_path(file, found.symbols) | said_beside(file)
     unsaid = {about: word for about, word in named.items() if getattr(found, about) is None}
     return replace(found, unit=found.unit or unit_of_path(file), mentions=unsaid | dict(found.mentions))
 
 
-def said_by_first(frames: Sequence[str], chosen: Sequence[int]) -> dict[str, str]:
-    """'charge=-1 (first frame)' by what it is about, where a chosen frame of the same atoms does not say it."""
+def said_beside(file: str) -> dict[str, str]:
+    """'charge=-1 (.CHRG)' by what it is about: of the files .CHRG and .UHF beside a geometry, or of its name.
+
+    xtb, CREST, MindlessGen and GMTKN55 keep charge and unpaired electrons there.
+    """
+    found: dict[str, str] = {}
+    for about, ending in (("charge", ".CHRG"), ("spin", ".UHF")):
+        for path in (os.path.join(os.path.dirname(file), ending), os.path.splitext(file)[0] + ending):
+            with suppress(FileError):
+                if number := whole(read_text(path, "a number").strip()):
+                    found[about] = f"{about}={number} ({os.path.basename(path)})"
+    return found
+
+
+def said_by_first(frames: Sequence[str], chosen: Sequence[int], beside: Mapping[str, str]) -> dict[str, str]:
+    """'charge=-1 (first frame)', or what files beside say, where a chosen frame of the same atoms does not say it."""
     found: dict[str, str] = {}
     with suppress(InputError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         first = parse_geometry(frames[0])
         said = {about: value for about in ("charge", "spin") if (value := getattr(first, about))}
-        for frame in (parse_geometry(frames[k]) for k in chosen if said and k):
-            silent = [about for about in said if getattr(frame, about) is None and frame.symbols == first.symbols]
-            found |= {about: f"{about}={said[about]} (first frame)" for about in silent}
+        words = {**beside, **{about: f"{about}={value} (first frame)" for about, value in said.items()}}
+        for frame in (parse_geometry(frames[k]) for k in chosen if words):
+            silent = [about for about in words if getattr(frame, about) is None and frame.symbols == first.symbols]
+            found |= {about: words[about] for about in silent}
     return found
 
 

@@ -9,6 +9,7 @@ import os
 import re
 import warnings
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Annotated, Any
@@ -283,6 +284,8 @@ def molecule(
             f"{result.n_alpha} alpha electrons do not fit into the {result.n_ao} basis functions of {result.basis}; "
             "use a larger basis set or a lower spin."
         )
+    if not is_mole and spin is None and geometry.spin is None and "spin" not in geometry.mentions:
+        _warn_of_open_atom(result)
     for remark in result.basis_remarks:
         warnings.warn(remark, InputWarning, stacklevel=3)
     if is_mole:
@@ -323,6 +326,18 @@ def _said_or_given(name, given, geometry):
             f"the input says {name}={said}, but {name}={given} was given and is used.", InputWarning, stacklevel=3
         )
     return given
+
+
+def _warn_of_open_atom(result):
+    """Warn of a single atom that is taken for a singlet because nothing is said of its spin: O, C, Fe, N+."""
+    real = np.flatnonzero(~np.asarray(result.ghost))
+    if len(real) == 1 and bridge.has_open_shell(int(result.atomic_numbers[real[0]]), result.charge):
+        warnings.warn(
+            f"spin=0 is used for the atom {result.formula}, as none is given, but its ground state has unpaired "
+            "electrons: give spin= (--spin; --multiplicity is one more).",
+            InputWarning,
+            stacklevel=4,
+        )
 
 
 def _check_unit(geometry, unit):
@@ -454,7 +469,7 @@ def refuse_names_of_pdb(names, coordinates) -> None:
 
     As near: below 1.25 covalent distances of the first letter's element. HeH+ and NeH+ have bonds, too.
     """
-    word = lambda name: _of_one_case(name.written.rstrip("0123456789"))
+    word = lambda name: _of_one_case(re.split("[^A-Za-z]", name.written, maxsplit=1)[0])
     limit = lambda name: 0 if name.ghost else _OF_PDB.get(word(name), 0)
     suspects = [k for k, name in enumerate(names) if limit(name)]
     real = [k for k, name in enumerate(names) if not name.ghost]
@@ -640,6 +655,7 @@ def _mentions(atoms) -> dict[str, str]:
     if isinstance(moment, int | float) and abs(moment) > 0.5:
         found["spin"] = f"magmom of its calculator {moment:g}"
     for where, entries in (("calculator", getattr(calculator, "parameters", {})), ("info", getattr(atoms, "info", {}))):
+        entries = _flat(entries)
         values = {str(key).lower(): _plain(value) for key, value in entries.items()}
         known = {word for words in _WORDS.values() for word in words}
         others = {key: value for key, value in values.items() if key not in known and value is not None}
@@ -651,6 +667,12 @@ def _mentions(atoms) -> dict[str, str]:
             for word in (word for word in words if word in values and values[word] not in (None, *_USUAL[word])):
                 found[name] = f"{where} {word}={shown(values[word], 20)}"
     return found
+
+
+def _flat(entries) -> dict:
+    """Entries of mappings within mappings, such as key_value_pairs and data of a row of ASE's database."""
+    inner = [_flat(value) for value in entries.values() if isinstance(value, Mapping)]
+    return {k: v for some in (*inner, entries) for k, v in some.items() if not isinstance(v, Mapping)}
 
 
 def _plain(value):
