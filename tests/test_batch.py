@@ -49,7 +49,7 @@ def test_outcomes_in_order_and_failures_among_them(tmp_path):
     seen = []
     outcomes = run_batch(given, **OPTIONS, on_outcome=lambda outcome, total: seen.append((outcome.number, total)))
     names = [outcome.name.removeprefix(f"{tmp_path}/") for outcome in outcomes]
-    assert names == ["h2.xyz", "Xx 0 0 0;", "h2.xyz", "two.xyz:1", "two.xyz:2", "no.xyz", "input.json"] + [
+    assert names == ["h2.xyz", "Xx 0 0 0;", "h2.xyz", "two.xyz@0", "two.xyz@1", "no.xyz", "input.json"] + [
         "noble",
         "He 0 0 0; H 0 0 1",
     ]
@@ -306,7 +306,7 @@ def test_command_line_batch(tmp_path, capsys):
     arguments = ["run", f"{tmp_path}/two.xyz", "H 0 0 0;", "--xc", "hf", "--basis", "sto-3g", "--record", str(record)]
     assert main(arguments) == 2
     out, err = capsys.readouterr()
-    assert "two.xyz:1  -1.11" in out and "two.xyz:2  -126.6" in out and "2 of 3 molecules converged" in out
+    assert "two.xyz@0  -1.11" in out and "two.xyz@1  -126.6" in out and "2 of 3 molecules converged" in out
     assert "FAILED: spin=0 does not fit" in out
     assert err == "dftfd: error: 1 of 3 molecules failed: 1 bad input.\n"
     assert record.read_text().count("\n") == 2

@@ -958,3 +958,47 @@ def test_entries_within_entries_of_ase_atoms_are_mentioned():
     assert len(told) == 2
     atoms.info = {"key_value_pairs": {"charge": 0}, "data": {}}
     molecule(atoms, "sto-3g")
+
+
+def test_frames_of_a_batch_have_the_names_by_which_they_are_read(tmp_path):
+    """two.xyz:1 was the frame two.xyz@0."""
+    path = tmp_path / "two.xyz"
+    path.write_text("1\n\nHe 0 0 0\n1\n\nNe 0 0 0\n")
+    for entry in read_entries([str(path)], {"basis": "sto-3g"}):
+        assert molecule(entry.name, "sto-3g").symbols == entry.molecule.symbols
+
+
+@pytest.mark.parametrize(
+    ("path", "about"),
+    [
+        ("o2_dianion/opt.xyz", "charge"),
+        ("o2_triplet/geom.xyz", "spin"),
+        ("2-/o2.xyz", "charge"),
+        ("-2/o2.xyz", "charge"),
+    ]
+    + [("charge_2/o2.xyz", "charge"), ("o2_-2_1.xyz", "charge"), ("o2_c0m3.xyz", "spin")]
+    + [
+        ("o2_c2m1.xyz", "charge"),
+        ("o2(2-).xyz", "charge"),
+        ("T1_opt.xyz", "spin"),
+        ("T1/o2.xyz", "spin"),
+        ("o2_T1.xyz", ""),
+    ]
+    + [("radicals_triplet_set/o2.xyz", ""), ("0/o2.xyz", ""), ("TS1.xyz", ""), ("o2_t1.xyz", ""), ("o2_1_3.xyz", "")]
+    + [("opt/o2.xyz", ""), ("o2_0_1.xyz", ""), ("c2m.xyz", "")],
+)
+def test_names_of_jobs_and_charge_states_mention_charge_and_spin(path, about, tmp_path):
+    """Folders of jobs, of charge states, and names that a charge and a multiplicity end."""
+    file = tmp_path / path
+    file.parent.mkdir(exist_ok=True)
+    file.write_text("2\n\nO 0 0 0\nO 0 0 1.2\n")
+    with pytest.warns(InputWarning, match=f"but no {about} as") if about else nullcontext():
+        molecule(file, "sto-3g")
+
+
+@pytest.mark.parametrize(("comment", "about"), [("2.0 1.0", "charge"), ("-2.0, 1", "charge"), ("0.0 3.0", "spin")])
+def test_charge_and_multiplicity_as_real_numbers_are_mentioned(comment, about):
+    """Whole numbers of a table with gaps are real ones in pandas."""
+    assert about in parse_geometry(f"2\n{comment}\nO 0 0 0\nO 0 0 1.2").mentions
+    for other in ("0.0 1.0", "0.0 0.0", "1.5 2.0", "-150.0 1.0"):
+        assert not parse_geometry(f"2\n{other}\nO 0 0 0\nO 0 0 1.2").mentions

@@ -210,7 +210,7 @@ def _warn_about_name(name, found, given):
     """Warn where the name of a row, a frame or a pair speaks of a charge or spin that is neither read nor given."""
     symbols = [symbol for symbol, is_ghost in zip(found.symbols, found.ghost, strict=True) if not is_ghost]
     has = {about: getattr(found, about) for about in {"charge", "spin"} - given}
-    stem = os.path.splitext(os.path.basename(re.sub(r"(?<=[.]...):[0-9]+\Z", "", name)))[0]
+    stem = os.path.splitext(os.path.basename(re.sub(r"@[0-9]+\Z", "", name)))[0]
     warn_about_name(f"molecule {shown(name)} of the batch", stem, symbols, has)
 
 
@@ -260,7 +260,7 @@ def _sources(item, options) -> Iterator[tuple[str, object]]:
                     InputWarning,
                     stacklevel=4,
                 )
-            yield from ((f"{path}:{k}", text) for k, text in enumerate(frames, 1)) if frames[1:] else [(path, path)]
+            yield from ((f"{path}@{k}", text) for k, text in enumerate(frames)) if frames[1:] else [(path, path)]
     else:
         yield _name(item), item
 

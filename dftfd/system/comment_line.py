@@ -114,7 +114,7 @@ _MENTIONS = {
         r"|(?<![^\W_])[cq][ =:]{0,3}[+-]?[1-9][ _,;|]{0,3}m[ =:]{0,3}[1-9](?!\w)"
         r"|--?(?:c|q|chrg|charge)[ =][+-]?[1-9]|q ?[+-]?[1-9](?![\w.])"
         r"|(?<!\w)z ?= ?(?:[+-]{1,3}|[1-9][+-]|\+[1-9])(?![\w.])"
-        r"|\A[(\[][+-]?[1-3](?:\.0*)?[ ,;/]+[1-7](?:\.0*)?[)\]](?= |\Z)"
+        r"|\A[(\[][+-]?[1-3](?:\.0*)?[ ,;/]+[1-7](?:\.0*)?[)\]](?= |\Z)|\A[+-]?[1-9]\.0*[ ,;/]+[1-7](?:\.0*)?\Z"
         r"|\A[+-]?[1-3][ ,]+[1-7][ ,]+(?=[+-]?[0-9]*\.[0-9])|\A[1-4][ ,]+[1-7][ ,]+[A-Z(\[]\S*"
         rf"|(?:\A|[,;(] ?)c of [+-]?[1-9]|\A\W*(?:{_IONS})\W*\Z)(?![A-Za-z])"
         r"|(?<![\w.=:+-])[+-][1-9](?![\w.])|(?<![\w.+-])[1-9][+-](?![\w.+-])|_[+-][1-9](?![0-9.])"
@@ -132,6 +132,7 @@ _MENTIONS = {
         r"|(?<![a-z])tripl?(?![a-z])|(?<![a-z])moment\W{1,3}[1-9](?:\.[0-9]*)?\s?(?:mu_?b|\u03bcb|bohr magnetons?)"
         r"|(?<!\w)(?:i?nspin|ispin|2S|M)\s?[=:]\s?[2-9](?![\w.])|(?<!\w)(?:nupdown|nopen|(?:total_)?magmom)\s?[=:]\s?-?[1-9]"
         r"|\A[(\[][+-]?[0-3](?:\.0*)?[ ,;/]+[2-7](?:\.0*)?[)\]](?= |\Z)"
+        r"|\A[+-]?[0-9]\.0*[ ,;/]+[2-7](?:\.0*)?\Z"
         r"|\A[0-2][ ,]+[2-7][ ,;]+(?=[#!(A-Za-z]|[+-]?[0-9]*\.[0-9])|(?<![a-z])mult[2-9](?![\w.])"
         r"|(?<![\w.])[X~]?\^?[2-7](?:Sigma|Pi|Delta|[\u03a3\u03a0\u0394]|(?:[AB]|(?-i:T))_?[123][gu]?)(?![a-z0-9\u03b1-\u03c9])"
         r"|(?<![\w.])\^?[2-7](?-i:[SPDF])_?[0-9](?:/2)?(?!\w)"
@@ -317,12 +318,14 @@ _IN_NAMES = {
         r"(?<![a-z])(?:mono|di|tri)?(?:cation|anion)(?:ic)?(?![a-z])|(?<![a-z])(?:de)?protonated"
         r"|(?<![a-z])ion(?![a-z]|[\s_-]?pair)|(?<![a-z])(?:charge|chrg|chg|q)[\s_=-]?[+-][1-9](?![\w.])"
         rf"|(?<![a-z])(?:charge|chrg|chg)[\s_=]?[1-9](?![\w.])|[\s_-][1-3]?(?:minus|neg(?:ative)?|plus){_END}"
-        rf"|_[+-][1-9]\Z|\A[a-z0-9()\[\]]{{3,}}\^?[0-9]?[+-]{{1,3}}\Z|\A\W*(?:{_IONS})\W*\Z",
+        rf"|_[+-][1-9](?:_[1-9])?\Z|\A[a-z0-9()\[\]]{{3,}}\^?[0-9]?[+-]{{1,3}}\Z|[(\[][1-9][+-][)\]]\Z"
+        rf"|(?<![a-z0-9])[cq][+-]?[1-9]_?m[1-9]\Z|\A\W*(?:{_IONS})\W*\Z",
         re.I,
     ),
     "spin": re.compile(
         rf"(?<![a-z])(?:{'|'.join(list(_NAMES)[1:])}|(?:bi|di)?radical(?:oid)?|rad|high[ _-]?spin|open[ _-]?shell)"
-        r"(?![a-z])|(?<![a-z])(?:multiplicity|mult|spin)[\s_=-]?[2-9](?![\w.])",
+        r"(?![a-z])|(?<![a-z])(?:multiplicity|mult|spin)[\s_=-]?[2-9](?![\w.])|(?<![a-z0-9])[cq][+-]?[0-9]_?m[2-9]\Z"
+        r"|\A(?-i:T)1(?:[_-](?:opt|min|geom))?\Z|_[+-][1-9]_[2-9]\Z",
         re.I,
     ),
 }
@@ -338,11 +341,23 @@ def said_by_name(name: str, symbols: Sequence[str]) -> dict[str, str]:
 
 
 def said_by_path(path: str, symbols: Sequence[str]) -> dict[str, str]:
-    """The words of a file's name, and of its folder if that is nothing else: triplet/o2.xyz, oh-/struc.xyz."""
+    """The words of a file's name, and of its folder if that is nothing else or the file has no name of its own:
+    triplet/o2.xyz, oh-/struc.xyz, o2_anion/opt.xyz."""
     folder = os.path.basename(os.path.dirname(path))
     words = said_by_name(folder, symbols) if folder else {}
+    if _CHARGE_STATE.fullmatch(folder):
+        words["charge"] = folder
     stem = os.path.splitext(os.path.basename(path))[0]
-    return {about: word for about, word in words.items() if word == folder} | said_by_name(stem, symbols)
+    is_name = bool(_OF_NO_MOLECULE.fullmatch(stem))
+    return {about: word for about, word in words.items() if is_name or word == folder} | said_by_name(stem, symbols)
+
+
+_CHARGE_STATE = re.compile(r"[+-][1-9]|[1-9][+-]|(?:plus|minus|charge|chrg|q)_?[1-9]", re.I)
+_OF_NO_MOLECULE = re.compile(
+    r"struc(?:ture)?|geom(?:etry)?|opt(?:imi[sz]ed)?|coords?|mol(?:ecule)?|xtbopt|crest_best|input|start|final|initial|min|ts|xyz",
+    re.I,
+)
+"""Names of files in folders of one molecule or job, whose name is the molecule's."""
 
 
 def unit_of_path(path: str) -> str | None:

@@ -9,7 +9,6 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Annotated, Any
@@ -18,14 +17,14 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from dftfd.elements import ATOMIC_NUMBERS
-from dftfd.errors import InputError, InputWarning, UnsupportedError, shown
+from dftfd.errors import InputError, InputWarning
 from dftfd.libcint import mole as bridge
 from dftfd.libcint.basis_sets import display_name
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM, covalent_radii
 from dftfd.runtime.arguments import Kind, array, choice, public, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.notebook import ShownAsText
-from dftfd.runtime.written_numbers import real
+from dftfd.system.ase_atoms import from_ase, is_ase_atoms
 from dftfd.system.basis import (
     basis_remarks,
     cartesian_remarks,
@@ -35,8 +34,6 @@ from dftfd.system.basis import (
     resolve_basis,
     resolve_ecp,
 )
-from dftfd.system.columns import told_of_sums, warn_of_constraints
-from dftfd.system.comment_line import said_behind
 from dftfd.system.geometry import (
     Geometry,
     is_coordinate_text,
@@ -602,103 +599,3 @@ def warn_about_units(molecule, unit: str) -> None:
             read = f"the coordinates were read in {unit}: {asked}?"
             warnings.warn(f"{apart}, {word} for a bond; {read}", InputWarning, stacklevel=4)
             return
-
-
-_WORDS = {"charge": ("charge",), "spin": ("spin", "multiplicity")}
-_OF_ELECTRONS = re.compile(r"\s*(?:[0-9][+-]|(?:doub|trip|quart|quint|sext|sept)let)\s*", re.I)
-_USUAL: dict[str, tuple] = {"charge": (0,), "spin": (0, 1), "multiplicity": (1,)}
-"""Entries of info that programs understand differently, and their values that say nothing."""
-
-
-def is_ase_atoms(source) -> bool:
-    """True for an object with the methods of `ase.Atoms` that are read here, so that ASE itself is not needed."""
-    return all(hasattr(source, name) for name in ("get_chemical_symbols", "get_positions", "get_pbc"))
-
-
-def from_ase(atoms) -> Geometry:
-    """Symbols and positions [angstrom] of an ASE Atoms; element 'X' is refused, periodic directions too.
-
-    Initial charges and magnetic moments that are not zero say the molecule's charge and spin, by their sums. Entries of
-    info, other columns and a calculator's magnetic moment only mention them. Constraints are not read.
-    """
-    if np.any(atoms.get_pbc()):
-        raise UnsupportedError("these ASE Atoms are periodic; only molecules are supported (atoms.pbc = False).")
-    positions = np.asarray(atoms.get_positions(), dtype=float)
-    symbols = list(atoms.get_chemical_symbols())
-    if positions.shape != (len(symbols), 3):
-        raise InputError(f"ASE Atoms with {len(symbols)} symbols have positions of shape {positions.shape}.")
-    found = parse_atom_list(list(zip(symbols, positions, strict=True)))
-    if "masses" in getattr(atoms, "arrays", {}):
-        warn_of_isotopes("these ASE Atoms")
-    if kinds := dict.fromkeys(type(constraint).__name__ for constraint in getattr(atoms, "constraints", ())):
-        warn_of_constraints(f"the constraint of these ASE Atoms ({', '.join(kinds)})")
-    said: dict[str, Any] = {"charge": _sum_of(atoms, "charges"), "spin": _sum_of(atoms, "magnetic_moments")}
-    moments = _initial(atoms, "magnetic_moments")
-    if moments.size and moments.min() < -0.05 and moments.max() > 0.05:
-        warnings.warn(
-            f"the initial magnetic moments of these ASE Atoms have both signs; only their sum, {said['spin']}, counts: "
-            "give method='UKS' and broken_symmetry=[...], the atoms whose spins are down.",
-            InputWarning,
-            stacklevel=6,
-        )
-    mentions = {name: word for name, word in _mentions(atoms).items() if said[name] is None}
-    return replace(found, **said, mentions=mentions)
-
-
-def _mentions(atoms) -> dict[str, str]:
-    """Words about charge and spin by what they are about."""
-    calculator = getattr(atoms, "calc", None)
-    columns = dict(getattr(atoms, "arrays", {})) | getattr(calculator, "results", {})
-    columns = {name: np.ravel(column) for name, column in columns.items() if np.size(column) == len(atoms)}
-    found = told_of_sums({name: list(column) for name, column in columns.items() if column.dtype.kind in "iuf"})
-    moment = _plain(getattr(calculator, "results", {}).get("magmom", 0.0))
-    if isinstance(moment, int | float) and abs(moment) > 0.5:
-        found["spin"] = f"magmom of its calculator {moment:g}"
-    for where, entries in (("calculator", getattr(calculator, "parameters", {})), ("info", getattr(atoms, "info", {}))):
-        entries = _flat(entries)
-        values = {str(key).lower(): _plain(value) for key, value in entries.items()}
-        known = {word for words in _WORDS.values() for word in words}
-        others = {key: value for key, value in values.items() if key not in known and value is not None}
-        others |= {
-            k: np.ravel(v).tolist() for k, v in entries.items() if "field" in str(k).lower() and _plain(v) is None
-        }
-        found |= said_behind(f"{key}={value}" for key, value in others.items())
-        for name, words in _WORDS.items():
-            for word in (word for word in words if word in values and values[word] not in (None, *_USUAL[word])):
-                found[name] = f"{where} {word}={shown(values[word], 20)}"
-    return found
-
-
-def _flat(entries) -> dict:
-    """Entries of mappings within mappings, such as key_value_pairs and data of a row of ASE's database."""
-    inner = [_flat(value) for value in entries.values() if isinstance(value, Mapping)]
-    return {k: v for some in (*inner, entries) for k, v in some.items() if not isinstance(v, Mapping)}
-
-
-def _plain(value):
-    """A number, '2-' or a word of multiplicity, also as the one entry of a list or an array; None for anything else."""
-    value = value.tolist() if hasattr(value, "tolist") else value
-    while isinstance(value, list | tuple) and len(value) == 1:
-        value = value[0]
-    if isinstance(value, str):
-        number = real(value.strip())
-        return (value if _OF_ELECTRONS.fullmatch(value) else None) if number is None else number
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _initial(atoms, name) -> np.ndarray:
-    return np.asarray(getattr(atoms, f"get_initial_{name}", lambda: 0.0)(), dtype=float)
-
-
-def _sum_of(atoms, name) -> int | None:
-    """The sum of an ASE Atoms' initial charges or moments, None where all are zero."""
-    values = _initial(atoms, name)
-    if not np.any(values):
-        return None
-    total = float(values.sum())
-    if values.ndim > 1 or not abs(total - round(total)) < 1e-3:
-        raise InputError(
-            f"the initial {name.replace('_', ' ')} of these ASE Atoms add up to {shown(total)}, no whole number: set "
-            f"them to what the molecule has, or to zero, by set_initial_{name}()."
-        )
-    return round(total)
