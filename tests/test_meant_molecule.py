@@ -590,6 +590,16 @@ def test_kinetic_energies_under_short_names_warn(name):
         warn_about_functional(name, functional, types.SimpleNamespace(moves=False))
 
 
+def test_contractions_without_relativity_beside_it():
+    """Krypton is 8.5 hartree higher in cc-pVDZ than in cc-pVDZ-DK, both with X2C."""
+    pbe = get_functional("pbe")
+    with pytest.warns(InputWarning, match="cc-pvdz is contracted for calculations without relativity, and this one of"):
+        warn_about_basis(pbe, molecule("Kr 0 0 0;", "cc-pVDZ"), "x2c")
+    with warnings.catch_warnings(action="error"):
+        for basis in ("unc-cc-pVDZ", "dyall-v2z", "cc-pVDZ-DK"):
+            warn_about_basis(pbe, molecule("Kr 0 0 0;", basis), "x2c")
+
+
 @pytest.mark.parametrize("basis", ["ano-rcc-vdzp", "ano", "x2c-SVPall", "cc-pVDZ-DK", "jorge-DZP-DKH", "TZP-ZORA"])
 def test_relativistic_contractions_without_relativity(basis):
     """Made for the Hamiltonians of their names, in which the energy of bromine is 30 hartree lower."""

@@ -9,12 +9,13 @@ import warnings
 import numpy as np
 from scipy.spatial import KDTree
 
+from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import InputWarning
 from dftfd.functionals.aliases import in_ascii
 from dftfd.functionals.base import Functional
 from dftfd.functionals.empirical_dispersion import basis_of
 from dftfd.functionals.registry import lookup
-from dftfd.libcint.basis_sets import display_name, key_of
+from dftfd.libcint.basis_sets import display_name, key_of, load_basis
 
 CLOSE_CHARGE = 1.9
 """Distance [bohr] of a point charge from an atom, 1 angstrom, below which those of QM/MM do not come: a hydrogen bond
@@ -189,19 +190,27 @@ _RELATIVISTIC = re.compile(r"(?!unc)(?:.*(?:dk|zora|x2c|sarc|/sf/)|ano(?:rcc.*|r
 
 
 def warn_about_basis(functional: Functional, molecule, relativity: str | None = None) -> None:
-    """Warn about a 3c method in another basis set than its own, and about relativistic contractions without relativity.
+    """Warn about a 3c method in another basis set than its own, and about contractions for another relativity.
 
     Shells that are given as numbers are let alone, and so are elements up to argon, whose valence changes little.
     """
-    for key in dict.fromkeys(
-        basis
-        for basis, Z, ecp in zip(molecule.atom_basis, molecule.atomic_numbers, molecule.atom_ecp, strict=True)
-        if relativity is None and Z > 18 and ecp is None and isinstance(basis, str) and _RELATIVISTIC.match(basis)
+    for key, symbol in dict.fromkeys(
+        (basis, symbol)
+        for basis, symbol, ecp in zip(molecule.atom_basis, molecule.symbols, molecule.atom_ecp, strict=True)
+        if ATOMIC_NUMBERS[symbol] > 18 and ecp is None and isinstance(basis, str)
     ):
-        _warn(
-            f"basis set {display_name(key)} is contracted for relativistic calculations, and this one is not: add "
-            "relativity='x2c', or take another basis set."
-        )
+        if _RELATIVISTIC.match(key):
+            if relativity is None:
+                _warn(
+                    f"basis set {display_name(key)} is contracted for relativistic calculations, and this one is not: "
+                    "add relativity='x2c', or take another basis set."
+                )
+        elif relativity is not None and any(isinstance(shell[-2], tuple) for shell in load_basis(key, symbol)):
+            name = display_name(key)
+            _warn(
+                f"basis set {name} is contracted for calculations without relativity, and this one of {symbol} has "
+                f"relativity={relativity!r}: take 'unc-{name}', or one that is made for it, as x2c-TZVPall."
+            )
     own = basis_of(functional.dispersion) if functional.dispersion else None
     names = {name for name in molecule.atom_basis if isinstance(name, str)}
     if own and any(name != key_of(own) for name in names):
