@@ -7,6 +7,7 @@ expected and what to do. The module imports nothing of the package, so every lay
 import difflib
 import reprlib
 import unicodedata
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -77,6 +78,16 @@ class InputWarning(UserWarning):
 
 class ConvergenceWarning(UserWarning):
     """A part of a result has not converged. The result names it."""
+
+
+@contextmanager
+def warnings_named(name: str) -> Iterator[None]:
+    """Inside, warnings begin with a name: of several molecules, equal ones are shown once and would not tell which."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    for warning in caught:
+        warnings.warn(f"{name}: {warning.message}", warning.category, stacklevel=4)
 
 
 class CheckpointWarning(UserWarning):

@@ -1002,3 +1002,40 @@ def test_charge_and_multiplicity_as_real_numbers_are_mentioned(comment, about):
     assert about in parse_geometry(f"2\n{comment}\nO 0 0 0\nO 0 0 1.2").mentions
     for other in ("0.0 1.0", "0.0 0.0", "1.5 2.0", "-150.0 1.0"):
         assert not parse_geometry(f"2\n{other}\nO 0 0 0\nO 0 0 1.2").mentions
+
+
+@pytest.mark.parametrize(
+    ("comment", "about"),
+    [("O2 anion", "charge"), ("-2 1", "charge"), ("0 3", "spin"), ("charge: -2", "charge"), ("triplet", "spin")]
+    + [("Charge -2 Multiplicity 1", "charge"), ("O2 2-", "charge")]
+    + [("frame 1", ""), ("opt b3lyp/6-31G*", ""), ("gdb 1 157.7", ""), ("config_type=dimer", ""), ("0 1", "")],
+)
+def test_comment_lines_that_ase_has_cut_are_mentioned(comment, about, tmp_path):
+    """ASE makes flags of their words, which were passed over."""
+    io = pytest.importorskip("ase.io")
+    (tmp_path / "o2.xyz").write_text(f"2\n{comment}\nO 0 0 0\nO 0 0 1.2\n")
+    with pytest.warns(InputWarning, match=f"but no {about} as") if about else nullcontext():
+        molecule(io.read(tmp_path / "o2.xyz"), "sto-3g")
+
+
+def test_units_and_isotopes_in_comment_lines_that_ase_has_cut(tmp_path):
+    io = pytest.importorskip("ase.io")
+    text = "2\n{}\nHe 0 0 0\nHe 0 0 5\n"
+    for comment in ("bohr", "positions in au"):
+        (tmp_path / "he2.xyz").write_text(text.format(comment))
+        with pytest.raises(InputError, match="multiply the positions by ase.units.Bohr"):
+            molecule(io.read(tmp_path / "he2.xyz"), "sto-3g")
+    (tmp_path / "he2.xyz").write_text(text.format("D2O"))
+    with pytest.warns(InputWarning, match="the info of these Atoms names isotopes"):
+        molecule(io.read(tmp_path / "he2.xyz"), "sto-3g")
+
+
+def test_warnings_of_several_molecules_tell_which(tmp_path):
+    """The command shows equal warnings once: of two anions the first was mended, the second not."""
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.xyz").write_text("2\nanion\nO 0 0 0\nO 0 0 1.2\n")
+    with pytest.warns(InputWarning) as told:
+        read_entries([str(tmp_path / "a.xyz"), str(tmp_path / "b.xyz")], {"basis": "sto-3g"})
+    assert ["a.xyz" in str(told[0].message), "b.xyz" in str(told[1].message)] == [True, True]
+    with pytest.warns(InputWarning, match="species 'o2': the input says 'anion', but no charge"):
+        _species("o2", {"o2": tmp_path / "a.xyz"}, {"basis": "sto-3g"})

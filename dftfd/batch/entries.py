@@ -23,6 +23,7 @@ from dftfd.errors import (
     ResourceError,
     one_line,
     shown,
+    warnings_named,
 )
 from dftfd.functionals import supports
 from dftfd.functionals.definition import Portable, made_again
@@ -192,7 +193,8 @@ def read_entries(molecules, options: dict) -> list[Entry]:
                 source, given = source if isinstance(source, _Row) else (source, {})
                 system, problem = source, None
                 if not isinstance(source, Molecule):
-                    system = molecule(source, **{**options, **given})
+                    with warnings_named(name):
+                        system = molecule(source, **{**options, **given})
                     if name != source and _is_named(item):  # a file has warned of its own name
                         _warn_about_name(name, system, {n for n, x in {**options, **given}.items() if x is not None})
             except DftfdError as error:

@@ -16,7 +16,7 @@ import numpy as np
 
 from dftfd.benchmarks.energies import Computed, How, Step, checked_options, compute, name_of, settings_in_words
 from dftfd.benchmarks.reactions import FREE, BenchmarkSet, Reaction, Species, require_balanced, text_of_atoms
-from dftfd.errors import DftfdError, FileError, FunctionalError, InputError, shown
+from dftfd.errors import DftfdError, FileError, FunctionalError, InputError, shown, warnings_named
 from dftfd.functionals.registry import get_functional
 from dftfd.libcint.mole import BOHR_IN_ANGSTROM, BOLTZMANN, HARTREE_IN_KCAL, HARTREE_IN_KJ, is_pyscf_mole
 from dftfd.model.forces import require_energy
@@ -272,7 +272,8 @@ def _species(label, given, of_molecule) -> Species:
             "give its atoms as a list, and molecule_options={'basis': ...}."
         )
     try:
-        read = molecule(source, **of_molecule)
+        with warnings_named(f"species {shown(label)}"):
+            read = molecule(source, **of_molecule)
     except FileError as error:
         raise FileError(
             f"species {shown(label)}: {error} A species is a file (a.xyz; no2.xyz:0,2 with charge and multiplicity), "

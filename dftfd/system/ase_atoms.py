@@ -11,7 +11,7 @@ import numpy as np
 from dftfd.errors import InputError, InputWarning, UnsupportedError, shown
 from dftfd.runtime.written_numbers import real
 from dftfd.system.columns import told_of_sums, warn_of_constraints
-from dftfd.system.comment_line import said_behind
+from dftfd.system.comment_line import said_behind, said_in, unit_of
 from dftfd.system.geometry import Geometry, parse_atom_list
 from dftfd.system.molfile import warn_of_isotopes
 
@@ -77,7 +77,22 @@ def _mentions(atoms) -> dict[str, str]:
         for name, words in _WORDS.items():
             for word in (word for word in words if word in values and values[word] not in (None, *_USUAL[word])):
                 found[name] = f"{where} {word}={shown(values[word], 20)}"
-    return found
+    return _said_by_flags(getattr(atoms, "info", {})) | found
+
+
+def _said_by_flags(entries) -> dict[str, str]:
+    """What flags of info say, which ASE makes of a comment line: {'O2': True, 'anion': True}.
+
+    InputError for coordinates in bohr or another unit: ASE takes all for angstrom.
+    """
+    comment, where = " ".join(str(key) for key, value in entries.items() if value is True), "the info of these Atoms"
+    if unit_of(comment, where) == "bohr":
+        raise InputError(f"{where} says {shown(comment)}: multiply the positions by ase.units.Bohr and leave it out.")
+    try:
+        said = said_in(comment, where)
+    except InputError:
+        return {"charge": comment}
+    return said["mentions"] | {about: comment for about in ("charge", "spin") if said.get(about)}
 
 
 def _flat(entries) -> dict:
