@@ -37,6 +37,18 @@ def test_restricted_open_shell_matches_pyscf(atom, spin, xc):
     assert result.s_squared == pytest.approx(spin / 2 * (spin / 2 + 1), abs=1e-10)
 
 
+def test_without_beta_electrons_the_shared_orbitals_are_those_of_one_spin():
+    """M06-L has no potential where the beta density is zero: orbitals and a restart must not depend on it. Its
+    diagonal blocks left the ground state of Na for 3p here, from orbital energies of 1e8 hartree."""
+    sodium = dftfd.molecule("Na 0 0 0;", basis="lanl2dz", spin=1)
+    shared = dftfd.run_scf(sodium, "m06l", "ROKS", grid_level=1)
+    alone = dftfd.run_scf(sodium, "m06l", "UKS", grid_level=1)
+    assert shared.energy == pytest.approx(alone.energy, abs=1e-9)
+    assert shared.mo_energy[0] == pytest.approx(alone.mo_energy[0], abs=1e-5)
+    again = dftfd.run_scf(sodium, "m06l", "ROKS", guess=shared, grid_level=1)
+    assert again.energy == pytest.approx(shared.energy, abs=1e-9)
+
+
 @pytest.mark.parametrize("fitted", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_range_separated_exchange_matches_pyscf(water, fitted):
     """CAM-B3LYP, full and long-range exact exchange, exact and density-fitted: 1e-8 hartree on PySCF's grid."""

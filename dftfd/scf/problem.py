@@ -227,10 +227,13 @@ def roothaan_fock(F, P, S) -> np.ndarray:
     """Effective Fock matrix (1, ao, ao) of a restricted open shell, whose eigenvectors make the energy stationary.
 
     With projectors on closed (c), open (o) and virtual (v) orbitals, its blocks are F_c = (F_alpha + F_beta)/2 except
-    for co: F_beta and ov: F_alpha. The diagonal blocks are a convention, here that of PySCF (Roothaan's).
+    for co: F_beta and ov: F_alpha. The diagonal blocks are a convention, here that of PySCF (Roothaan's). Without beta
+    electrons the matrix is F_alpha, since the potential of an empty spin acts on nothing and may have no limit there.
     C. C. J. Roothaan, Rev. Mod. Phys. 32, 179 (1960). doi:10.1103/RevModPhys.32.179
     """
     F_alpha, F_beta = F
+    if not P[1].any():
+        return F_alpha[None]
     F_c = (F_alpha + F_beta) / 2
     closed, open_ = P[1] @ S, (P[0] - P[1]) @ S
     virtual = np.eye(len(S)) - P[0] @ S

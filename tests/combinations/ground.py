@@ -289,8 +289,9 @@ def spin_exchange(case: Case) -> Iterator[Comparison]:
 
 
 def size(case: Case) -> Iterator[Comparison]:
-    """With a helium atom 60 bohr away, energies add up."""
+    """With a helium atom 60 bohr away, energies add up, unless its orbitals have been mixed with the molecule's."""
     unlike = {"occupations", "smearing", "grid", "external_potential", "electric_field", "point_charges", "terms"}
+    unlike |= {"broken_symmetry"}
     if unlike & set(case.options) or case.xc.startswith("r_x"):
         raise Inapplicable
     result = solved(case)
