@@ -2,6 +2,9 @@
 
 import json
 import os
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -439,6 +442,12 @@ WITH_PROOFS = SPECIFICATION | {
 }
 
 
+def written_points(folder) -> TrainingPoints:
+    """made_points, rounded as in the file points.npz of the folder."""
+    made_points().write(folder / "points.npz")
+    return TrainingPoints.read(folder / "points.npz")
+
+
 def result_files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "record.jsonl"}
 
@@ -506,6 +515,71 @@ def test_processes_find_what_one_process_finds(tmp_path):
     for jobs in (1, 2):
         dftfd.discover(WITH_PROOFS, points=made_points(), folder=tmp_path / str(jobs), jobs=jobs)
     assert result_files(tmp_path / "1") == result_files(tmp_path / "2")
+
+
+@pytest.mark.slow  # ten processes
+def test_a_search_killed_ten_times_ends_with_the_same_bits(tmp_path):
+    """Killed at random instants after the record has begun, half of the times beside processes of its own."""
+    given = WITH_PROOFS | {"size": 60, "generations": 8}
+    dftfd.discover(given, points=written_points(tmp_path), folder=tmp_path / "whole")
+    expected, record = result_files(tmp_path / "whole"), (tmp_path / "whole" / "record.jsonl").read_text()
+    lines = [f"{key} = {json.dumps(value)}" for key, value in given.items() if not isinstance(value, dict)]
+    lines.append(f"points = {json.dumps(str(tmp_path / 'points.npz'))}")
+    for key, value in given.items():
+        if isinstance(value, dict):
+            lines += [f"[{key}]", *(f"{name} = {json.dumps(one)}" for name, one in value.items())]
+    (tmp_path / "spec.toml").write_text("\n".join(lines))
+    words = [sys.executable, "-m", "dftfd", "discover", str(tmp_path / "spec.toml"), "--folder", str(tmp_path / "run")]
+    path, kills = tmp_path / "run" / "record.jsonl", 0
+    for k in range(10):
+        size = path.stat().st_size if path.exists() else -1
+        run = subprocess.Popen([*words, "--resume", "--jobs", str(1 + k % 2)], stdout=subprocess.DEVNULL)
+        while run.poll() is None and (path.stat().st_size if path.exists() else -1) <= size:
+            time.sleep(0.01)
+        time.sleep(RNG.uniform(0, 0.3))
+        kills += run.poll() is None
+        run.kill()
+        run.wait()
+    assert kills == 10 and path.stat().st_size < len(record)
+    subprocess.run([*words, "--resume"], check=True, stdout=subprocess.DEVNULL)
+    assert sorted(path.read_text().splitlines()) == sorted(record.splitlines())  # processes answer in any order
+    assert result_files(tmp_path / "run") == expected
+
+
+ON_CLUSTER = """
+import json, os, signal, sys
+from distributed import Client, LocalCluster
+import dftfd
+from dftfd.discovery.points import TrainingPoints
+
+def main():
+    specification, points, folder = json.loads(sys.argv[1]), TrainingPoints.read(sys.argv[2]), sys.argv[3]
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+        killed = []
+
+        def kill(step):
+            if len(killed) < 2:
+                killed.append(min(worker.pid for worker in cluster.workers.values() if worker.pid))
+                os.kill(killed[-1], signal.SIGKILL)
+
+        dftfd.discover(specification, points=points, folder=folder, client=client, on_step=kill)
+    print(len(set(killed)))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.slow  # starts a cluster
+def test_a_cluster_that_loses_two_workers_finds_the_same(tmp_path):
+    pytest.importorskip("distributed")
+    given = WITH_PROOFS | {"generations": 4}
+    dftfd.discover(given, points=written_points(tmp_path), folder=tmp_path / "whole")
+    (tmp_path / "program.py").write_text(ON_CLUSTER)
+    words = [tmp_path / "program.py", json.dumps(given), tmp_path / "points.npz", tmp_path / "run"]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=600, check=True)
+    assert done.stdout.split() == ["2"]
+    assert result_files(tmp_path / "run") == result_files(tmp_path / "whole")
 
 
 def test_a_program_takes_part_and_what_it_says_is_kept(tmp_path):
