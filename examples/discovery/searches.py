@@ -4,8 +4,9 @@
 
 FOLDER/gga and FOLDER/mgga hold the searches (docs/discovery.md) and held_out.csv, a comparison on fixed densities. With
 --gscdb, what was found gets the D3(BJ) parameters of the published functional that make it best for A24, and
-benchmark.csv compares it, self-consistently, with others on random reactions of GSCDB137. Everything goes on where it was interrupted: searches from their
-records up to the hours that they have had in all, comparisons that are there are not made again.
+benchmark.csv compares it, self-consistently, with others on random reactions of GSCDB137. Everything goes on where it
+was interrupted: searches from their records up to the hours that they have had in all, comparisons that are there are
+not made again.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from dftfd.discovery.scores import (
 )
 from dftfd.functionals.empirical_dispersion import pairs
 from dftfd.functionals.named_files import functional_in_file
+from dftfd.libcint.mole import HARTREE_IN_KCAL as KCAL
 from dftfd.terms.dispersion import correction
 
 CONDITIONS = ["ex_nonpositive", "ex_bounded", "ec_nonpositive", "ec_scaling", "uc_monotone", "lieb_oxford"]
