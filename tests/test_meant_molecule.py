@@ -544,6 +544,7 @@ def test_smiles_with_a_charge_behind_are_refused_and_clear_ones_are_silent():
         ("\N{EN DASH} wB97M-V", "is negative as a whole"),  # parts of a range, and fitted together
         ("GGA_X_PBE \N{EN DASH} GGA_C_PBE", "to 1 and its correlation to -1"),
         ("HF \N{EN DASH} PBE", "to 0 and"),
+        ("lr_hf(0.33) + camb3lyp + gga_c_lyp", "its correlation to 2"),
         ("B3LYP + VV10", "the b of vv10 .* was fitted to rPW86"),  # B3LYP-NL has 4.8, doi:10.1021/ct200644w
         ("pbe + rvv10", "write rvv10\\(b="),
     ],
@@ -563,6 +564,8 @@ def test_sums_that_are_no_functional_of_one_exchange_warn(xc, shares):
         "pbe + 1.0*rvv10",
         "hse06",
         "cam-b3lyp",
+        "lr_hf(0.33) + gga_x_ityh + gga_c_lyp",
+        "0.5*cam-b3lyp + 0.5*pbe0",
     ):
         warn_about_functional(meant, get_functional(meant), grid)
 

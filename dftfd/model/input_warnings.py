@@ -99,8 +99,8 @@ def warn_about_functional(spec, functional: Functional, grid) -> None:
 def _odd_shares(spec, functional) -> tuple[float, float] | None:
     """How much exchange and correlation a sum of names without a comma has; None where both add up to one.
 
-    None too for a single name, full names with correlation that is not negative, ranges of exchange, PT2 and parts that
-    were fitted together.
+    None too for a single name, full names with correlation that is not negative, PT2 and parts that were fitted
+    together. Exchange of several ranges is not looked at.
     """
     bare = re.sub(r"\([^()]*\)", "", in_ascii(spec))
     names = re.findall(r"[A-Za-z][\w-]*", bare)
@@ -108,13 +108,12 @@ def _odd_shares(spec, functional) -> tuple[float, float] | None:
     is_sum, negative = "," not in bare and _SIGN.search(bare), re.search(r"(?:^|,)\s*-", bare)
     if not (is_sum or negative) or any(functional.pt2) or {kind for _, kind in known} - {"x", "c"}:
         return None
-    if any(omega for omega, _ in functional.exact_exchange) or functional.exact_exchange_ranges:
-        return None
+    has_range = any(omega for omega, _ in functional.exact_exchange) or functional.exact_exchange_ranges
     exchange = sum(c for c, kind in known if kind == "x") + sum(c for _, c in functional.exact_exchange)
     correlation = sum(c for c, kind in known if kind == "c")
     if correlation >= 0 and not negative and all(map(_KIND.search, names)):
         return None
-    is_odd = abs(exchange - 1) > 1e-3 or (correlation and abs(correlation - 1) > 1e-3)
+    is_odd = not has_range and abs(exchange - 1) > 1e-3 or (correlation and abs(correlation - 1) > 1e-3)
     return (exchange, correlation) if is_odd else None
 
 
