@@ -1039,3 +1039,13 @@ def test_warnings_of_several_molecules_tell_which(tmp_path):
     assert ["a.xyz" in str(told[0].message), "b.xyz" in str(told[1].message)] == [True, True]
     with pytest.warns(InputWarning, match="species 'o2': the input says 'anion', but no charge"):
         _species("o2", {"o2": tmp_path / "a.xyz"}, {"basis": "sto-3g"})
+
+
+@pytest.mark.parametrize("flags", [("F F F", "T T T"), ("F", "T"), ("F F F", "F F F"), ("fixed", ""), ("# frozen", "")])
+def test_fixed_atoms_behind_coordinates_warn(flags):
+    """Optimisations moved them."""
+    text = "2\n\nO 0.0 0.0 0.0 {}\nO 0.0 0.0 1.2 {}\n"
+    with pytest.warns(InputWarning, match="is not read: give constraints="):
+        molecule(text.format(*flags), "sto-3g")
+    for others in (("T T T", "T T T"), ("Au", "Au"), ("fixation", ""), ("", "")):
+        molecule(text.format(*others), "sto-3g")

@@ -98,6 +98,9 @@ def warn_of_columns(comment: str, rows: list[list[str]], source: str) -> None:
     columns = {name.lower(): column for name, column in _named_columns(comment, rows).items()}
     if any(word[:1] in "Ff0" for words in columns.get("move_mask", ()) for word in words):
         warn_of_constraints(f"{source}: the column move_mask fixes atoms, and")
+    flags = {word for row in rows for word in row[4:]}
+    if flags and flags <= {"T", "F"} and "F" in flags and not columns:
+        warn_of_constraints(f"{source}: F behind coordinates fixes atoms, and")
     masses = [real(words[0]) or 0.0 for words in columns.get("masses", columns.get("mass", ()))]
     if any(masses) and len(masses) == len(rows):
         usual = average_masses([ATOMIC_NUMBERS[parse_atom_name(row[0], "atom").symbol] for row in rows])

@@ -46,6 +46,7 @@ from dftfd.system.columns import (
     refuse_types,
     said_of_columns,
     warn_of_columns,
+    warn_of_constraints,
     words_behind,
 )
 from dftfd.system.comment_line import (
@@ -75,6 +76,7 @@ _ELECTRONS = re.compile(r"(?P<file>.+):(?P<charge>[+-][0-9]{1,3}|0)(?:,(?P<multi
 _QM9 = re.compile(r"(?:gdb|tag)\s+[0-9]+\s", re.I)
 _ATOM_BEHIND = re.compile(r"\w.*[^\w.][A-Za-z]{1,2}[0-9]*(?:[\s,]+[+-]?[0-9]*\.[0-9]+){3}\s*$")
 """Of a remark: words, then an atom."""
+_FIXED = re.compile(r"(?:fixed|fix|frozen|freeze|constrained)(?![a-z])", re.I)
 _UNITS = re.compile(r"\s*(?:units?\s*[=:]?\s*)?\(?(?:angstroms?|bohr|a\.?u\.?)\)?\s*", re.I)
 
 
@@ -355,6 +357,8 @@ def _parse_xyz(lines, first, source):
 def _add_remarks(said, remarks, source):
     """Adds what remarks behind atoms mention of charge and spin, and the unit that they name, bohr before angstrom."""
     remarks = [remark.strip() for remark in remarks if remark.strip()]
+    if fixed := next(filter(_FIXED.match, remarks), None):
+        warn_of_constraints(f"{source}: {shown(fixed)} behind an atom")
     said["mentions"] = said_behind(remarks) | said["mentions"]
     units = {unit for remark in remarks if (unit := unit_of(remark, source))}
     said["unit"] = said.get("unit") or next((unit for unit in ("bohr", "angstrom") if unit in units), None)
