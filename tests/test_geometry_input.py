@@ -34,7 +34,7 @@ def test_periodic_table_agrees_with_pyscf():
         WATER_XYZ,
         "\n" + WATER_XYZ.replace("\n", "\r\n") + "\n\n",
         WATER_XYZ.replace("173\n", "173 -0.66 extra\n").replace("692\n", "692 0.33 extra\n").replace(" 0 ", " 0.0 "),
-        WATER_XYZ.replace("0.1173", "0.1173 fixed"),
+        WATER_XYZ.replace("0.1173", "0.1173 oxygen"),
     ],
 )
 def test_forms_of_one_geometry_are_read_alike(text):
