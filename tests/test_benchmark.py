@@ -582,7 +582,7 @@ def test_a_molecule_that_does_not_converge_climbs_the_ladder(tmp_path, monkeypat
 
 def test_a_molecule_without_basis_is_listed(tmp_path):
     """Uranium has no def2-svp: the reaction is listed with the reason, the others are computed."""
-    molecules = SET["molecules"] | {"u": {"atoms": "U 0 0 0;"}}
+    molecules = SET["molecules"] | {"u": {"atoms": "U 0 0 0;", "spin": 4}}
     reactions = [
         *SET["reactions"],
         {"name": "u", "subset": "bonds", "stoichiometry": {"u": 1}, "reference": 0, "weight": 1},

@@ -948,6 +948,20 @@ def test_atoms_of_open_shells_are_no_singlets_in_silence(atom, charge, warns):
     molecule(f"1\nspin=0\n{atom} 0 0 0", "def2-svp", charge=charge)
 
 
+def test_atoms_of_open_shells_in_sets_warn(tmp_path):
+    document = {"dftfd_benchmark": 1, "molecules": {"o": {"atoms": "O 0 0 0;"}}, "reactions": []}
+    (tmp_path / "set.json").write_text(json.dumps(document))
+    with pytest.warns(InputWarning, match="molecule o: spin=0 is used for this atom"):
+        read_document(tmp_path / "set.json")
+    document["molecules"] = {
+        "o": {"atoms": "O 0 0 0;", "spin": 2},
+        "h": {"atoms": "H 0 0 0;"},
+        "be": {"atoms": "Be 0 0 0;"},
+    }
+    (tmp_path / "set.json").write_text(json.dumps(document))
+    read_document(tmp_path / "set.json")
+
+
 def test_entries_within_entries_of_ase_atoms_are_mentioned():
     """A row of ASE's database has charge and spin in key_value_pairs and data."""
     ase = pytest.importorskip("ase")

@@ -18,7 +18,7 @@ import numpy as np
 
 from dftfd.elements import ATOMIC_NUMBERS
 from dftfd.errors import DftfdError, FileError, InputError, InputWarning, shown
-from dftfd.libcint.mole import HARTREE_IN_EV, HARTREE_IN_KCAL
+from dftfd.libcint.mole import HARTREE_IN_EV, HARTREE_IN_KCAL, is_open_atom
 from dftfd.runtime.arguments import Kind, instance, mapping, number, refuse_unknown, text, whole
 from dftfd.runtime.files import read_bytes
 from dftfd.runtime.json_reader import parse_json
@@ -322,6 +322,9 @@ def _species(name, entry, folder, where) -> Species:
             _warn(f"{where}: the geometry says {key}={said[key]}, but {key}={given[key]} was given and is used.")
     has = {"charge": 0, "spin": 0} | said
     warn_about_name(where, name, geometry.symbols, {key: has[key] for key in has.keys() - given.keys()})
+    is_unsaid = "spin" not in {**said, **given, **geometry.mentions}
+    if is_unsaid and is_open_atom(geometry.symbols, (said | given).get("charge", 0)):
+        _warn(f"{where}: spin=0 is used for this atom, but its ground state has unpaired electrons: give a spin.")
     basis = None if entry.get("basis") is None else text.checked(f"{where}, basis", entry["basis"])
     return Species(name, atoms, basis=basis, **said | given)
 

@@ -341,13 +341,15 @@ def minao_guess(molecule, spin_channels: int = 1) -> np.ndarray:
     return np.stack([alpha, beta])
 
 
-def has_open_shell(Z: int, charge: int) -> bool:
-    """Whether the ground state of a free atom or ion has partly filled shells, as the neutral atom of as many electrons
-    has; cations of 28, 68 and 78 electrons (Zn2+, Lu3+, Hg2+) do not.
+def is_open_atom(symbols, charge: int) -> bool:
+    """Whether these atoms are a single one of evenly many electrons whose ground state has partly filled shells, as the
+    neutral atom of as many electrons has; cations of 28, 68 and 78 (Zn2+, Lu3+, Hg2+) do not.
     """
-    n = Z - charge
+    n = sum(ATOMIC_NUMBERS[symbol] for symbol in symbols) - charge
     full = charge > 0 and n in (28, 68, 78)
-    return not full and any(of_l % (4 * l + 2) for l, of_l in enumerate(elements.CONFIGURATION[n]))
+    if len(symbols) != 1 or n % 2 or full or not 0 < n < len(elements.CONFIGURATION):
+        return False
+    return any(of_l % (4 * l + 2) for l, of_l in enumerate(elements.CONFIGURATION[n]))
 
 
 def common_masses(atomic_numbers) -> np.ndarray:
