@@ -281,14 +281,8 @@ def molecule(
             f"{result.n_alpha} alpha electrons do not fit into the {result.n_ao} basis functions of {result.basis}; "
             "use a larger basis set or a lower spin."
         )
-    is_unsaid = not is_mole and spin is None and geometry.spin is None and "spin" not in geometry.mentions
-    if is_unsaid and bridge.is_open_atom(geometry.symbols, result.charge):
-        warnings.warn(
-            f"spin=0 is used for the atom {result.formula}, as none is given, but its ground state has unpaired "
-            "electrons: give spin= (--spin; --multiplicity is one more).",
-            InputWarning,
-            stacklevel=3,
-        )
+    if not is_mole and spin is None:
+        _warn_of_open_atom(geometry, result)
     for remark in result.basis_remarks:
         warnings.warn(remark, InputWarning, stacklevel=3)
     if is_mole:
@@ -329,6 +323,18 @@ def _said_or_given(name, given, geometry):
             f"the input says {name}={said}, but {name}={given} was given and is used.", InputWarning, stacklevel=3
         )
     return given
+
+
+def _warn_of_open_atom(geometry, result):
+    """Warn of a single atom that is taken for a singlet because nothing is said of its spin: O, C, Fe, N+."""
+    is_said = geometry.spin is not None or "spin" in geometry.mentions
+    if not is_said and bridge.is_open_atom(geometry.symbols, result.charge):
+        warnings.warn(
+            f"spin=0 is used for the atom {result.formula}, as none is given, but its ground state has unpaired "
+            "electrons: give spin= (--spin; --multiplicity is one more).",
+            InputWarning,
+            stacklevel=4,
+        )
 
 
 def _check_unit(geometry, unit):
