@@ -199,7 +199,7 @@ def read_entries(molecules, options: dict) -> list[Entry]:
                         _warn_about_name(name, system, {n for n, x in {**options, **given}.items() if x is not None})
             except DftfdError as error:
                 system, problem = None, error
-            entries.append(Entry(len(entries), name, system, problem, own))
+            entries.append(Entry(len(entries), name, cast(Molecule | None, system), problem, own))
     return entries
 
 
