@@ -115,7 +115,7 @@ def self_consistent_scores(found, folder: Path, data: str, jobs: int) -> dict:
     small = lambda r: all(every.species[name].atoms.count(";") <= ATOMS for name, _ in r.stoichiometry)
     reactions = every.of(r for r in every.reactions if small(r)).sample(LIMIT, SEED)
     functionals = [own, "pbe-d3bj", "revpbe-d3bj", "r2scan-d3bj"]
-    options = {"jobs": jobs, "record": folder / "benchmark.jsonl", "basis": BASIS}
+    options = {"jobs": jobs, "record": folder.parent / "benchmark.jsonl", "basis": BASIS}
     return score_on_benchmark(functionals, reactions, points, ledger_in(folder), why, **options)
 
 
