@@ -477,6 +477,16 @@ def test_a_search_that_was_interrupted_goes_on_to_the_same_bits(tmp_path):
         dftfd.discover(given, points=made_points(), folder=tmp_path / "whole")
 
 
+def test_what_is_in_the_record_needs_no_time(tmp_path):
+    """A resumed search whose time is over ends where it had ended, and its files stay."""
+    given = SPECIFICATION | {"size": 12, "stop_below": 0.0}
+    options = {"points": made_points(), "folder": tmp_path}
+    dftfd.discover(given, **options)
+    expected = result_files(tmp_path)
+    found = dftfd.discover(given, resume=True, hours=1e-9, **options)
+    assert found.generations == given["generations"] and result_files(tmp_path) == expected
+
+
 @pytest.mark.slow  # a search with proofs for each line of the record
 def test_a_search_with_proofs_goes_on_from_each_line_of_its_record(tmp_path):
     needle = "exp(-1.0*(100000*s2 - 400000)**2)"

@@ -386,11 +386,11 @@ class Search:
                 raise self.record.damaged(k, error) from error
 
     def generations(self, seconds: float | None = None) -> Iterator[State]:
-        """The state after each generation; those in the record come from there."""
+        """The state after each generation; those in the record come from there, however little time is given."""
         began, own = time.monotonic(), self.specification
         with closing(self) if self.client is None else nullcontext():
             while self.state.generation < own.generations:
-                if seconds is not None and time.monotonic() - began > seconds:
+                if seconds is not None and not self._known and time.monotonic() - began > seconds:
                     return
                 self._generation()
                 yield self.state
