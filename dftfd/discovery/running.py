@@ -61,7 +61,7 @@ def discover(
     resume: continue from the record in the folder, with the same results as an uninterrupted run, bit for bit.
     candidates: file of initial formulas, one line of JSON {"x": ..., "c": ...} each.
     points: TrainingPoints instead of those of the specification.
-    generations: instead of the specification's.   hours: no generation begins after this time.
+    generations: instead of the specification's.   hours: no new generation begins after this time.
     jobs: number of processes.   client: a dask.distributed.Client, whose workers compute.
     propose_with: command of a program that proposes formulas, for the share of `command` in the specification.
     held_out: reason for computing the errors of held-out reactions at the end. It is recorded in `held_out.jsonl`.
