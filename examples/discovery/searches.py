@@ -128,7 +128,9 @@ def compared(path: Path, make) -> None:
     first = next(iter(scores.values()))
     with open(path, "w", newline="") as stream:
         rows = csv.writer(stream)
-        rows.writerow(["functional", "reactions", "mean absolute error", "low", "high", "ratio", "low", "high"])
+        rows.writerow(
+            ["functional", "reactions", "mean absolute error", "low", "high", "ratio", "ratio low", "ratio high"]
+        )
         for name, score in scores.items():
             numbers = score.mean_absolute, score.low, score.high, *ratio(first, score)
             rows.writerow([name, len(score.names), *(f"{x:.3f}" for x in numbers)])
