@@ -530,7 +530,7 @@ def test_processes_find_what_one_process_finds(tmp_path):
 @pytest.mark.slow  # ten processes
 def test_a_search_killed_ten_times_ends_with_the_same_bits(tmp_path):
     """Killed at random instants after the record has begun, half of the times beside processes of its own."""
-    given = WITH_PROOFS | {"size": 60, "generations": 8}
+    given = WITH_PROOFS | {"size": 60, "generations": 20}
     dftfd.discover(given, points=written_points(tmp_path), folder=tmp_path / "whole")
     expected, record = result_files(tmp_path / "whole"), (tmp_path / "whole" / "record.jsonl").read_text()
     lines = [f"{key} = {json.dumps(value)}" for key, value in given.items() if not isinstance(value, dict)]
