@@ -46,7 +46,7 @@ SEARCHES = {
         "conditions": {"prove": CONDITIONS, "boxes": 100_000},  # 0.75 d in correlation: 13,000 and 33,000 boxes
     },
 }
-BASIS, LIMIT, SEED, ATOMS = "def2-tzvp", 60, 1, 12
+BASIS, LIMIT, SEED, ATOMS = "def2-tzvp", 40, 1, 12
 """Of the self-consistent comparison: random reactions of molecules of so many atoms at most."""
 PEERS = {"pbe": "pbe", "revpbe": "pbe_r", "r2scan": "r2scan"}
 PARENTS = "b97d blyp bp86 bpbe hcth120 olyp opbe pbe pbesol revpbe rpbe rpw86pbe xlyp revtpss r2scan scan tpss".split()
