@@ -83,11 +83,14 @@ class ConvergenceWarning(UserWarning):
 @contextmanager
 def warnings_named(name: str) -> Iterator[None]:
     """Inside, warnings begin with a name: of several molecules, equal ones are shown once and would not tell which."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", UserWarning)
-        yield
-    for warning in caught:
-        warnings.warn(f"{name}: {warning.message}", warning.category, stacklevel=4)
+    caught: list[warnings.WarningMessage] = []
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            yield
+    finally:
+        for warning in caught:
+            warnings.warn(f"{name}: {warning.message}", warning.category, stacklevel=4)
 
 
 class CheckpointWarning(UserWarning):

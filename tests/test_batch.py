@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from collections import Counter
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ import dftfd
 from dftfd.batch import processes, run_batch
 from dftfd.batch.entries import Entry
 from dftfd.cli import main
-from dftfd.errors import FileError, InputError, ResourceError
+from dftfd.errors import FileError, InputError, InputWarning, ResourceError, warnings_named
 from dftfd.system.geometry import split_frames
 
 H2, HELIUM, NEON = "2\nhydrogen\nH 0 0 0\nH 0 0 0.74\n", "1\n\nHe 0 0 0\n", "1\n\nNe 0 0 0\n"
@@ -315,6 +316,12 @@ def test_command_line_batch(tmp_path, capsys):
 
 
 @pytest.mark.slow
+def test_warnings_with_a_name_outlive_an_error():
+    with pytest.warns(InputWarning, match="water: too long"), pytest.raises(InputError), warnings_named("water"):
+        warnings.warn("too long", InputWarning, stacklevel=1)
+        raise InputError("no basis")
+
+
 def test_no_scheduler(capsys):
     """Where no scheduler answers, one line and exit code 6."""
     assert main(["run", "He 0 0 0;", "--scheduler", "tcp://127.0.0.1:1"]) == 6

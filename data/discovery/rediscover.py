@@ -23,8 +23,8 @@ from dftfd.discovery.forms import exchange_ingredients, native_exchange
 from dftfd.discovery.points import TrainingPoints
 from dftfd.discovery.running import discover
 from dftfd.functionals.common import (
-    reduced_gradient_squared,
     slater_exchange,
+    spin_gradient_squared,
     spin_scaled,
     uniform_kinetic_energy,
 )
@@ -37,8 +37,6 @@ SOUGHT = {
     "mgga_x_becke00_form": ("s2", "alpha", "w"),
     "gga_x_b97_form": ("s2",),
 }
-X2_OF_S2 = 4 * (6 * np.pi**2) ** (2 / 3)
-"""x^2 / s^2, where x = |nabla n| / n^(4/3) of one spin."""
 
 
 @dftfd.functional("mgga_x_becke00_form")
@@ -56,7 +54,7 @@ def b97(n, *, c1=0.5073, c2=0.7481, gamma=0.004):
     """F_x = 1 + c1 u + c2 u^2, u = gamma x^2 / (1 + gamma x^2): B97 exchange (A. D. Becke, J. Chem. Phys. 107, 8554
     (1997)) with the uniform gas's 1 for c0 = 0.8094. SyFES was shown on it (H. Ma et al., doi:10.1126/sciadv.abq0279).
     """
-    x2 = X2_OF_S2 * reduced_gradient_squared(n)
+    x2 = spin_gradient_squared(n)
     u = gamma * x2 / (1 + gamma * x2)
     return slater_exchange(n) * (1 + c1 * u + c2 * u**2)
 

@@ -99,11 +99,12 @@ def dispersed(functional: str, folder: Path, jobs: int) -> str:
         shift = [sum(c * of[key] for key, c in reaction.stoichiometry) for reaction, _ in known]
         errors[parent] = float(np.abs([error for _, error in known] + np.array(shift)).mean())
     ranked = sorted(errors, key=errors.get)
-    (folder / "a24.csv").write_text("".join(f"{parent},{errors[parent]:.3f}\n" for parent in ranked))
+    rows = [f"{parent},{errors[parent]:.3f}" for parent in ranked]
+    (folder / "a24.csv").write_text("\n".join(["functional,mean absolute error for A24", *rows, ""]))
     own = Path(path).with_name(f"{name}_d3.py")
     own.write_text(
-        f"{Path(path).read_text()}\n\n{name}_d3 = register(\n"
-        f'    __import__("dataclasses").replace({name}, dispersion=("d3bj", "{ranked[0]}")).named("{name}_d3")\n)\n'
+        f"{Path(path).read_text()}\n\nfrom dataclasses import replace\n\n"
+        f'{name}_d3 = register(replace({name}, dispersion=("d3bj", "{ranked[0]}")).named("{name}_d3"))\n'
     )
     return f"{own}:{name}_d3"
 

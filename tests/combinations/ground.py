@@ -290,8 +290,8 @@ def spin_exchange(case: Case) -> Iterator[Comparison]:
 
 def size(case: Case) -> Iterator[Comparison]:
     """With a helium atom 60 bohr away, energies add up, unless its orbitals have been mixed with the molecule's."""
-    unlike = {"occupations", "smearing", "grid", "external_potential", "electric_field", "point_charges", "terms"}
-    unlike |= {"broken_symmetry"}
+    unlike = {"occupations", "smearing", "broken_symmetry", "grid", "terms"}
+    unlike |= {"external_potential", "electric_field", "point_charges"}
     if unlike & set(case.options) or case.xc.startswith("r_x"):
         raise Inapplicable
     result = solved(case)
