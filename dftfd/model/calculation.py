@@ -20,6 +20,7 @@ from dftfd.model.option_values import method_for
 from dftfd.model.options import Options
 from dftfd.runtime.chosen_terms import ChosenTerm
 from dftfd.runtime.memory import Need, memory_budget, memory_plan
+from dftfd.runtime.threads import threads_for_matrices
 from dftfd.scf.orbitals import Aufbau, GivenOccupations, Occupier, Smearing, canonical_orthonormaliser
 from dftfd.scf.problem import Problem
 from dftfd.system.molecule import Molecule
@@ -198,7 +199,8 @@ class Calculation:
         energy, orbitals = self._planned(progress)
         with progress.stage("integrals"):
             matrices = energy.of_kind(OneElectronEnergy).matrices
-            X = canonical_orthonormaliser(matrices.S, self.linear_dependence)
+            with threads_for_matrices(len(matrices.S)):
+                X = canonical_orthonormaliser(matrices.S, self.linear_dependence)
         for term in energy.terms:
             term.prepare(progress)
         return Ingredients(self, energy, matrices, X, orbitals)

@@ -62,7 +62,8 @@ class Checkpoint:
     def write(self, result: SCFResult, snapshot: Snapshot) -> None:
         """Replace the file. result: that of the snapshot."""
         tree = result_tree(result)
-        loop = {"text": json.dumps({"minimising": snapshot.minimising}), "memory": dict(snapshot.memory)}
+        memory = {name: np.stack(entries) for name, entries in snapshot.memory.items()}
+        loop = {"text": json.dumps({"minimising": snapshot.minimising}), "memory": memory}
         if snapshot.lowest is not snapshot.solution.state:
             names = ("mo_energy", "mo_occ", "mo_coeff", "entropy_term")
             loop["lowest"] = {name: getattr(snapshot.lowest, name) for name in names}

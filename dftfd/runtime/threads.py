@@ -96,6 +96,16 @@ def blas_threads(count: int) -> Iterator[None]:
             _shared_blas.remove(request)
 
 
+LARGE_MATRIX = 700
+"""Rows from which eigenvectors and products of matrices come sooner from all cores than from one. Of smaller ones the
+gain is less than what idle threads of BLAS take from the workers that come after."""
+
+
+def threads_for_matrices(n_rows: int):
+    """Context for products and eigenvectors of (n_rows, n_rows) matrices."""
+    return blas_threads(worker_count() if n_rows >= LARGE_MATRIX else 1)
+
+
 def run_on_workers(tasks: Sequence[Callable[[], Result]]) -> list[Result]:
     """Run every task on its own thread, native libraries limited to one thread each; results in the tasks' order.
 

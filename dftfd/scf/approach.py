@@ -59,7 +59,7 @@ class Approach:
     """
 
     state: State
-    memory: dict[str, np.ndarray]
+    memory: dict[str, tuple]
     history: tuple[Cycle, ...]
     change: float = float("nan")
     states: int = 1
@@ -72,7 +72,7 @@ class _Found:
 
     problem: Problem
     state: State
-    memory: dict[str, np.ndarray]
+    memory: dict[str, tuple]
     converged: bool
 
 
@@ -202,8 +202,8 @@ def _solution(problem, state, memory, strategy, target, max_cycles, table) -> _F
         gradient, change = problem.gradient_norm(state), float(np.linalg.norm(state.P - before.P))
         table.append(Cycle(len(table) + 1, state.energy, state.energy - before.energy, gradient, change))
         if gradient < target:
-            return _Found(problem, state, extrapolation.arrays(), True)
-    return _Found(problem, state, extrapolation.arrays(), False)
+            return _Found(problem, state, extrapolation.entries(), True)
+    return _Found(problem, state, extrapolation.entries(), False)
 
 
 def _same_orbitals(problem, state) -> State:
@@ -216,9 +216,9 @@ def _moved(found: _Found, problem: Problem, state: State) -> _Found:
     F_old, F_new = found.problem.fock_of_orbitals(found.state), problem.fock_of_orbitals(state)
     P = state.P if len(F_new) == len(state.P) else state.P.sum(axis=0, keepdims=True)
     shift = F_new - F_old
-    found.memory["focks"] += shift
-    found.memory["errors"] += commutator(shift, P, S, X).ravel()
-    return replace(found, problem=problem, state=state)
+    shifts = {"focks": shift, "errors": commutator(shift, P, S, X).ravel()}
+    moved = {name: tuple(M + shifts[name] for M in found.memory[name]) for name in shifts}
+    return replace(found, problem=problem, state=state, memory=found.memory | moved)
 
 
 def smallest_gap(state) -> float:

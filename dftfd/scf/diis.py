@@ -25,6 +25,8 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
+from dftfd.runtime.threads import threads_for_matrices
+
 # Singular values of the scaled Pulay equations below this fraction of the largest are left out.
 SINGULAR = 1e-13
 ROUNDING = 1e-14
@@ -66,7 +68,8 @@ class DIIS:
         error = error.ravel()
         lengths = np.append(self.lengths, np.linalg.norm(error))
         scales = np.maximum(lengths, np.finfo(float).tiny)
-        row = np.array([e @ (error / scales[-1]) for e in (*self.errors, error)]) / scales
+        unit = error / scales[-1]
+        row = np.array([e @ unit for e in (*self.errors, error)]) / scales
         cosines = np.block([[self.cosines, row[:-1, None]], [row]])
         last = slice(-self.space, None)
         focks, errors = (*self.focks, F)[last], (*self.errors, error)[last]
@@ -79,11 +82,15 @@ class DIIS:
         """
         if self.lengths[-1] <= ROUNDING * np.linalg.norm(self.focks[-1]):
             return self.focks[-1]
-        c = pulay_coefficients(self.lengths, self.cosines)
-        F = c[0] * self.focks[0]
-        for c_k, F_k in zip(c[1:], self.focks[1:], strict=True):
-            F += c_k * F_k
-        return F
+        return combination(pulay_coefficients(self.lengths, self.cosines), self.focks)
+
+
+def combination(coefficients, matrices):
+    """sum_k c_k M_k."""
+    found, term = coefficients[0] * matrices[0], np.empty_like(matrices[0])
+    for c, M in zip(coefficients[1:], matrices[1:], strict=True):
+        found += np.multiply(M, c, out=term)
+    return found
 
 
 def pulay_coefficients(lengths, cosines):
@@ -143,7 +150,7 @@ class EnergyDIIS:
 
     def extrapolate(self, matrices):
         """sum_k c_k M_k of matrices that belong to the history."""
-        return sum(c * M for c, M in zip(self.coefficients(), matrices[-len(self.focks) :], strict=True))
+        return combination(self.coefficients(), matrices[-len(self.focks) :])
 
 
 def minimise_on_simplex(linear, quadratic):
@@ -181,18 +188,18 @@ class Extrapolation:
         self._energy_diis = EnergyDIIS(strategy.start, strategy.diis_space) if far else None
         self._previous = None
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The memory as arrays by name, the oldest entries first."""
+    def entries(self) -> dict[str, tuple]:
+        """The memory by name, the oldest entries first."""
         named = {"focks": self._diis.focks, "errors": self._diis.errors}
         if self._energy_diis is not None:
             named |= {f"energy_diis_{name}": getattr(self._energy_diis, name) for name in _ENERGY_DIIS}
         if self._previous is not None:
             named["previous"] = (self._previous,)
-        return {name: np.stack(entries) for name, entries in named.items() if entries}
+        return {name: entries for name, entries in named.items() if entries}
 
-    def restore(self, arrays) -> None:
-        """Take over the memory of `arrays()`; what is missing is learned anew."""
-        entries = {name: tuple(array) for name, array in arrays.items()}
+    def restore(self, memory) -> None:
+        """Take over the memory of `entries()`, or arrays of it; what is missing is learned anew."""
+        entries = {name: tuple(array) for name, array in memory.items()}
         self._diis = DIIS.of(self._diis.space, entries.get("focks", ()), entries.get("errors", ()))
         self._previous = entries.get("previous", (None,))[0]
         if self._energy_diis is not None:
@@ -214,7 +221,8 @@ class Extrapolation:
 
     def next(self, state, gradient_norm):
         """What to diagonalise after `state`, whose gradient norm [hartree] is given (NaN for the first)."""
-        F = self.push(state)
+        with threads_for_matrices(len(self._problem.S)):
+            F = self.push(state)
         near = gradient_norm < ENERGY_DIIS_ENDS
         if self._energy_diis is not None and not near:
             F = self._energy_diis.extrapolate(self._diis.focks)

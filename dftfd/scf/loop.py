@@ -4,7 +4,7 @@ It works on callbacks and matrices alone: `fock(P, C_occ)` returns the Fock matr
 whatever they are made of. Steps and thresholds of plain DIIS follow PySCF, so both codes stop at the same point.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +26,7 @@ def solve(
     problem: Problem,
     start,
     *,
-    memory: Mapping[str, np.ndarray] | None = None,
+    memory: Mapping[str, Sequence] | None = None,
     change: float = float("nan"),
     strategy: Strategy = STRATEGIES["diis"],
     convergence: Convergence | None = None,
@@ -89,7 +89,7 @@ class _Run:
         self.history.append(cycle)
         self.on_cycle(cycle)
         if self.on_snapshot is not None and isinstance(state, State):
-            lowest, memory = (state, {}) if self.minimising else (self.lowest, self.extrapolation.arrays())
+            lowest, memory = (state, {}) if self.minimising else (self.lowest, self.extrapolation.entries())
             self.on_snapshot(Snapshot(self.solution(state, converged), lowest, memory, self.minimising))
 
     def record_minimisation(self, cycle, state):

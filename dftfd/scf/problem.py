@@ -5,7 +5,7 @@ number of spins is that of the density matrices: 1 for a restricted run, 2 for a
 open-shell run has two spins that share their orbitals.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -25,6 +25,7 @@ from dftfd.runtime.array_types import (
     Overlap,
     PartOfFock,
 )
+from dftfd.runtime.threads import threads_for_matrices
 from dftfd.scf.convergence import Cycle
 from dftfd.scf.orbitals import Occupier, density_matrix, diagonalise, occupied_orbitals, orbital_gradient_norm
 
@@ -142,7 +143,8 @@ class Problem:
 
     def fill(self, F, number: int) -> State:
         """The state made of the eigenvectors of F (as from `fock_of_orbitals`); `number` names the cycle in errors."""
-        mo_energy, mo_coeff = diagonalise(F, self.X)
+        with threads_for_matrices(len(self.S)):
+            mo_energy, mo_coeff = diagonalise(F, self.X)
         if self.shared_orbitals:
             mo_energy, mo_coeff = (np.repeat(a, 2, axis=0) for a in (mo_energy, mo_coeff))
         mo_occ, entropy_term = self.occupy(mo_energy, mo_coeff)
@@ -150,13 +152,15 @@ class Problem:
 
     def state_of(self, mo_energy, mo_occ, mo_coeff, number: int, entropy_term: float = 0.0) -> State:
         """The state with these orbitals and occupations."""
-        P = density_matrix(mo_coeff, mo_occ)
+        with threads_for_matrices(len(self.S)):
+            P = density_matrix(mo_coeff, mo_occ)
         C_occ = occupied_orbitals(mo_coeff, mo_occ)
         return State(P, self._checked(P, C_occ, number), mo_energy, mo_occ, mo_coeff, entropy_term)
 
     def gradient_norm(self, state: State) -> float:
         """Norm of the orbital gradient [hartree], in PySCF's convention."""
-        return orbital_gradient_norm(state.mo_coeff, state.mo_occ, state.F, self.shared_orbitals)
+        with threads_for_matrices(len(self.S)):
+            return orbital_gradient_norm(state.mo_coeff, state.mo_occ, state.F, self.shared_orbitals)
 
     def _checked(self, P, C_occ, number) -> Evaluation:
         """What the callback says of P; NaN and Inf stop the run here, where their origin still has a name."""
@@ -213,13 +217,13 @@ class Snapshot:
     minimising starts its minimiser anew from the orbitals.
 
     solution: what would be the outcome if the run ended here.   lowest: the state of the lowest energy so far.
-    memory: arrays of the extrapolation by name; empty where a minimiser is at work.
+    memory: what the extrapolation remembers, by name, the oldest entries first; empty where a minimiser is at work.
     minimising: whether a minimiser has taken over.
     """
 
     solution: Solution
     lowest: State
-    memory: Mapping[str, np.ndarray] = field(default_factory=dict)
+    memory: Mapping[str, Sequence] = field(default_factory=dict)
     minimising: bool = False
 
 
