@@ -4,6 +4,8 @@ The OpenBLAS in PySCF's wheel (0.3.3) and Debian's (0.3.21) take processors that
 Prescott, and use SSE3. OPENBLAS_CORETYPE in these processes' environment says what the processor can do; dftfd's own
 process keeps what its NumPy chooses. Every answer tells the kernels and threads that were used, and `refuse_generic`
 ends a comparison with slow ones. PySCF's own OpenBLAS has one thread by design: it is called from parallel loops.
+Psi4's threads are OpenMP's, so that it needs the OpenBLAS of OpenMP (`libopenblas0-openmp`). Beside the one with threads
+of its own, which Debian prefers where both are installed, an SCF of benzene takes four times as long.
 
     PySCF().run(molecule="benzene", xc="pbe", basis="def2-svp", pair=0, tuned=False, gradient=False)
     {"energy": [hartree], "seconds": {"scf": [s], "gradient": [s]}, "blas": [{"library", "kernels", "threads"}, ...]}
@@ -21,6 +23,9 @@ THREADS = os.environ.get("OMP_NUM_THREADS", "2")
 SLOW = {"prescott", "generic", "unknown", "core2", "penryn", "dunnington", "nehalem", "athlon", "opteron", "barcelona"}
 """Kernels that use neither AVX nor fused multiplication, by OpenBLAS's names; 'reference' has no kernels at all."""
 
+OPENMP = "/usr/lib/x86_64-linux-gnu/openblas-openmp"
+"""Where Debian has the OpenBLAS of OpenMP, which need not be the one that is linked to."""
+
 NLC_LEVEL = 1
 """Grid level of VV10 in dftfd, for PySCF when tuned."""
 
@@ -30,10 +35,11 @@ DIRECTIONS, KEPT = 170, 0.978
 PSI4_INPUT = """
 import ctypes, json, time
 blas = ctypes.CDLL("libblas.so.3")
-kernels, threads = "reference", 1
+kernels, threads, parallel = "reference", 1, 0
 if hasattr(blas, "openblas_get_corename"):
     blas.openblas_get_corename.restype = ctypes.c_char_p
     kernels, threads = blas.openblas_get_corename().decode(), blas.openblas_get_num_threads()
+    parallel = blas.openblas_get_parallel()
 memory 10 GB
 set {{ basis {basis}
  scf_type df
@@ -64,7 +70,8 @@ if {gradient}:
     gradient("{xc}", ref_wfn=wfn)
     seconds["gradient"] = time.perf_counter() - begun
 with open("found.json", "w") as file:
-    blas = [{{"library": "libblas.so.3", "kernels": kernels, "threads": threads}}]
+    library = "libblas.so.3, " + ("one thread", "threads of its own", "OpenMP")[parallel]
+    blas = [{{"library": library, "kernels": kernels, "threads": threads}}]
     json.dump({{"seconds": seconds, "energy": found, "blas": blas}}, file)
 """
 
@@ -89,6 +96,10 @@ def refuse_generic(program: str, blas: list[dict]) -> None:
     for row in blas:
         if row["kernels"].lower() in SLOW | {"reference"}:
             raise SystemExit(f"{program}: {row['library']} ran its {row['kernels']} kernels; the row is worth nothing.")
+        if "threads of its own" in row["library"] and row["threads"] > 1:
+            raise SystemExit(
+                f"{program}: {row['library']}, which disturb those of OpenMP; install libopenblas0-openmp."
+            )
 
 
 class PySCF:
@@ -127,7 +138,10 @@ def psi4(mole, xc: str, basis: str, points: int, gradient: bool = False) -> dict
         text = PSI4_INPUT.format(atoms=atoms, shells=shells, directions=DIRECTIONS, **settings)
         Path(folder, "input.dat").write_text(text)
         command = ["psi4", "-n", THREADS, "input.dat", "output.dat"]
-        run = subprocess.run(command, cwd=folder, capture_output=True, env=environment())
+        libraries = os.pathsep.join(filter(None, [OPENMP, os.environ.get("LD_LIBRARY_PATH")]))
+        run = subprocess.run(
+            command, cwd=folder, capture_output=True, env=environment() | {"LD_LIBRARY_PATH": libraries}
+        )
         output = Path(folder, "output.dat")
         if run.returncode:
             tail = output.read_text()[-1500:] if output.exists() else ""
