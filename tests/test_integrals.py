@@ -154,6 +154,34 @@ def test_omega_does_not_leak_into_later_integrals(rng):
 # ------------------------------------------------------------------------------------------------- density fitting
 
 
+def test_fitting_functions_by_name():
+    """A named set is that of PySCF's density_fit(auxbasis=): energy to 1e-9 hartree; the settings name it."""
+    mole = gto.M(atom="N 0 0 0; N 0 0 1.1; He 2 0 0", basis="6-31g", verbose=0)
+    name = "def2-universal-jkfit"
+    result = dftfd.run_scf(dftfd.molecule(mole), "pbe", grid_level=1, auxiliary_basis=name, conv_tol=1e-11)
+    reference = dft.RKS(mole, xc="pbe").density_fit(auxbasis=name)
+    reference.grids.level, reference.conv_tol = 1, 1e-11
+    assert abs(result.energy - reference.kernel()) < 1e-9
+    assert result.settings.auxiliary_basis == name
+    default = dftfd.run_scf(dftfd.molecule(mole), "pbe", grid_level=1)
+    assert abs(default.energy - result.energy) > 1e-7
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"auxiliary_basis": "def2-svp"}, "orbital basis set"),
+        ({"auxiliary_basis": "def2-universal-jkfits"}, "unknown basis set"),
+        ({"auxiliary_basis": "cc-pvdz-jkfit"}, "no functions for Xe"),
+        ({"auxiliary_basis": "def2-universal-jkfit", "density_fit": False}, "exact integrals"),
+    ],
+)
+def test_fitting_functions_that_cannot_be(given, said):
+    """One line each: sets of orbitals, unknown names, elements that a set lacks, exact integrals."""
+    with pytest.raises(dftfd.errors.InputError, match=said):
+        dftfd.run_scf(dftfd.molecule("Xe 0 0 0;", basis="def2-svp"), "pbe", grid_level=0, **given)
+
+
 @pytest.mark.parametrize(
     "xc, name",
     sample(

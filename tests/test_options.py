@@ -23,6 +23,7 @@ GIVEN = {
     "grid_level": ("1", 1),
     "nlc_grid_level": ("2", 2),
     "density_fit": (None, False),
+    "auxiliary_basis": ("def2-universal-jkfit", "def2-universal-jkfit"),
     "grid": ("grid.txt", (np.array([[0.0, 0.0, 0.5], [0.0, 0.1, 0.0]]), np.array([1.0, 2.0]))),
     "conv_tol": ("1e-7", 1e-7),
     "max_cycles": ("7", 7),

@@ -108,6 +108,7 @@ OTHER = {
     "grid_level": 4,
     "nlc_grid_level": 2,
     "density_fit": False,
+    "auxiliary_basis": "def2-universal-jkfit",
     "grid": (np.ones((2, 3)), np.ones(2)),
     "conv_tol": 1e-8,
     "convergence": "fast",

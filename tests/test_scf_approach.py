@@ -159,3 +159,15 @@ def test_minimisers_start_as_they_are_told(convergence):
     assert any("double integrals" in step for step in begun.steps)
     other = {"convergence": convergence} if convergence else {"guess": begun}
     assert not any("double integrals" in step for step in dftfd.run_scf(molecule, **options, **other).steps)
+
+
+def test_given_points_begin_on_a_coarse_grid():
+    """Those of a level, given, lead to its energy with the same preliminary cycles; fewer points than a coarse grid's
+    have none."""
+    molecule = dftfd.molecule("H 0 0 -3.3; C 0 0 -2.2; C 0 0 -1.0; C 0 0 0.4; C 0 0 1.6; H 0 0 2.7", basis="sto-3g")
+    by_level = dftfd.run_scf(molecule, "pbe", grid_level=2)
+    given = dftfd.run_scf(molecule, "pbe", grid=dftfd.molecular_grid(molecule.atomic_numbers, molecule.coordinates, 2))
+    assert abs(given.energy - by_level.energy) < 1e-10
+    assert len(given.preliminary) == len(by_level.preliminary) > 5
+    few = dftfd.molecular_grid(molecule.atomic_numbers, molecule.coordinates, 1)
+    assert not dftfd.run_scf(molecule, "pbe", grid=few).preliminary

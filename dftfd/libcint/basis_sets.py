@@ -94,6 +94,17 @@ def require_orbital_basis(key: str) -> None:
         raise InputError(f"{key!r} is a set that fits densities, not an orbital basis set{of_orbitals}")
 
 
+def fitting_set(name) -> str:
+    """The key of a set that fits densities; InputError for other names, and for sets of orbitals."""
+    key = normalise_basis_name(name)
+    if not _FITTING.fullmatch(key):
+        raise InputError(
+            f"{name!r} is an orbital basis set, not one that fits densities; expected a name such as "
+            "'def2-universal-jkfit' (hybrids), 'def2-universal-jfit' (other functionals) or 'cc-pVTZ-jkfit'."
+        )
+    return key
+
+
 def is_known_basis(key: str) -> bool:
     """Whether `load_basis` has a basis set of this key."""
     return _is_of_pyscf(key) or key in exchange_names()

@@ -18,7 +18,7 @@ from pyscf.mp import dfmp2, dfump2, mp2, ump2
 from pyscf.scf import _vhf
 
 from dftfd.errors import InputError, NumericalError
-from dftfd.libcint.basis_sets import has_functions, load_basis, normalise_basis_name, to_lists
+from dftfd.libcint.basis_sets import fitting_set, has_functions, load_basis, normalise_basis_name, to_lists
 from dftfd.libcint.mole import quiet, to_pyscf
 from dftfd.runtime import memory
 from dftfd.runtime.threads import share_out, worker_count
@@ -97,15 +97,20 @@ class DirectCoulombExchange:
             return _vhf.direct(density, *environment, int(symmetric), mole.cart, coulomb, exchange)
 
 
-def auxiliary_basis(molecule, exact_exchange: bool, pairs: bool = False) -> tuple[dict, str]:
-    """Fitting functions as PySCF chooses them, and their name: {label: shells}, 'def2-universal-jfit'.
+def auxiliary_basis(molecule, exact_exchange: bool, pairs: bool = False, name: str | None = None) -> tuple[dict, str]:
+    """Fitting functions of a set, or as PySCF chooses them, and their name: {label: shells}, 'def2-universal-jfit'.
 
     One orbital basis for all atoms selects a set of PySCF's tables, a Coulomb (j) fit for pure functionals and a
     Coulomb-and-exchange (jk) fit with exact exchange. Where they have none, or where atoms carry different basis sets,
     PySCF takes the jk fit of each element's own orbital basis, or even-tempered functions from its exponents.
+    name: of the set, such as 'def2-universal-jkfit'.
     pairs: those for products of occupied and empty orbitals instead, of perturbation theory.
     """
     mole = to_pyscf(molecule)
+    if name is not None:
+        key = fitting_set(name)
+        atoms = zip(mole._atom, molecule.symbols, strict=True)
+        return {label: to_lists(load_basis(key, symbol)) for (label, _), symbol in atoms}, name
     names = set(molecule.atom_basis)
     with quiet():
         if len(names) == 1 and isinstance(molecule.atom_basis[0], str):

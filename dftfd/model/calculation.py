@@ -63,7 +63,7 @@ class Calculation:
 
     method: 'RKS', 'UKS' or 'ROKS'.   nlc_level: of the grid of double integrals.
     max_memory: limit of the process as in `runtime.memory.memory_budget`, for the SCF and all that follows from it.
-    terms: of the user, beside those of dftfd.
+    terms: of the user, beside those of dftfd.   auxiliary_basis: name of the fitting functions, or None.
     """
 
     molecule: Molecule
@@ -76,6 +76,7 @@ class Calculation:
     surroundings: Surroundings
     max_memory: Any = None
     terms: tuple[ChosenTerm, ...] = ()
+    auxiliary_basis: str | None = None
 
     @classmethod
     def of(cls, molecule: Molecule, options: Options) -> "Calculation":
@@ -88,6 +89,7 @@ class Calculation:
             grid=Quadrature(options.grid_level) if options.grid is None else Quadrature(None, options.grid),
             nlc_level=suitable_level(functional) if nlc_level is None else nlc_level,
             density_fit=options.density_fit,
+            auxiliary_basis=options.auxiliary_basis,
             linear_dependence=options.linear_dependence,
             surroundings=surroundings_for(
                 molecule,
@@ -157,7 +159,7 @@ class Calculation:
     @property
     def has_finer_grid(self) -> bool:
         """Whether a coarse grid is coarser than the one that is asked for."""
-        return self.grid.finer_than(COARSE_LEVEL + 1)
+        return self.grid.finer_than(COARSE_LEVEL + 1, self.molecule)
 
     @property
     def rehearses(self) -> bool:
@@ -276,10 +278,10 @@ class Calculation:
         exact_exchange = self.functional.exact_exchange
         if not self.density_fit:
             return ExactCoulombExchange(self.molecule, n_operators=len({0.0, *(omega for omega, _ in exact_exchange)}))
-        devices = accelerated_devices(self.molecule.n_ao)
-        if devices is not None and DeviceCoulombExchange.has_room(self.molecule, exact_exchange, devices[0]):
-            return DeviceCoulombExchange(self.molecule, bool(exact_exchange), devices[0], budget)
-        return DensityFittedCoulombExchange(self.molecule, bool(exact_exchange), budget)
+        devices, chosen = accelerated_devices(self.molecule.n_ao), self.auxiliary_basis
+        if devices is not None and DeviceCoulombExchange.has_room(self.molecule, exact_exchange, devices[0], chosen):
+            return DeviceCoulombExchange(self.molecule, bool(exact_exchange), devices[0], budget, chosen)
+        return DensityFittedCoulombExchange(self.molecule, bool(exact_exchange), budget, chosen)
 
 
 @dataclass(frozen=True, eq=False)

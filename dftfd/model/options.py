@@ -106,6 +106,14 @@ class Options:
             "Fit the Coulomb and exchange integrals in the auxiliary basis that PySCF chooses; otherwise exact.",
         ),
     ] = True
+    auxiliary_basis: Annotated[
+        str | None,
+        Option(
+            ENERGY,
+            "Fitting functions of density_fit, such as def2-universal-jkfit. Default: PySCF's choice for the orbital "
+            "basis set, a Coulomb fit without exact exchange and a Coulomb-and-exchange fit with it.",
+        ),
+    ] = None
     grid: Annotated[
         Any,
         optional(values.GRID),
@@ -310,6 +318,8 @@ class Options:
             object.__setattr__(self, name, OPTIONS[name].kind.checked(name, value))
         if self.smearing is not None and self.occupations is not None:
             raise InputError("smearing= determines the occupations; leave out one of the two options.")
+        if self.auxiliary_basis is not None and not self.density_fit:
+            raise InputError("auxiliary_basis= is for density_fit=True; exact integrals have no fitting functions.")
 
     def __eq__(self, other):
         return isinstance(other, Options) and all(map(values.same_value, vars(self).values(), vars(other).values()))

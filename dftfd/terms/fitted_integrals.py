@@ -98,7 +98,8 @@ class DensityFittedCoulombExchange(CoulombExchange):
     fit into SHARE of the limit.
 
     exact_exchange: whether the functional needs K; it decides, as in PySCF, between a Coulomb fit and a
-    Coulomb-and-exchange fit.   memory_limit: bytes allowed for B, by default 70 % of what is available.
+    Coulomb-and-exchange fit, unless `auxiliary_basis` names a set.
+    memory_limit: bytes allowed for B, by default 70 % of what is available.
 
     O. Vahtras, J. Almlof, M. W. Feyereisen, Chem. Phys. Lett. 213, 514 (1993). doi:10.1016/0009-2614(93)89151-7
     F. Weigend, Phys. Chem. Chem. Phys. 4, 4285 (2002). doi:10.1039/b204199p
@@ -112,9 +113,16 @@ class DensityFittedCoulombExchange(CoulombExchange):
     exchange_is_rough = False
     """Whether K is good for changes alone, of which it makes some percent of error."""
 
-    def __init__(self, molecule: Molecule, exact_exchange: bool, memory_limit: float | None = None):
-        self.molecule = molecule
-        self.fitting_functions, self.auxiliary_basis = two_electron.auxiliary_basis(molecule, exact_exchange)
+    def __init__(
+        self,
+        molecule: Molecule,
+        exact_exchange: bool,
+        memory_limit: float | None = None,
+        auxiliary_basis: str | None = None,
+    ):
+        self.molecule, self._chosen = molecule, auxiliary_basis
+        found = two_electron.auxiliary_basis(molecule, exact_exchange, name=auxiliary_basis)
+        self.fitting_functions, self.auxiliary_basis = found
         self.n_auxiliary, self._n_pairs = two_electron.fitting_tensor_size(molecule, self.fitting_functions)
         self._memory_limit = 0.7 * available_memory() if memory_limit is None else memory_limit
         self._tensors: dict[float, WholeTensor | PairTensor] = {}
@@ -133,7 +141,7 @@ class DensityFittedCoulombExchange(CoulombExchange):
         return two_electron.unpacked_pairs(self.tensor(omega), self.molecule.n_ao)
 
     def anew(self):
-        return DensityFittedCoulombExchange(self.molecule, self._with_exchange, self._memory_limit)
+        return DensityFittedCoulombExchange(self.molecule, self._with_exchange, self._memory_limit, self._chosen)
 
     def with_few_for_exchange(self) -> "DensityFittedCoulombExchange":
         """The same J, and an exchange on orbitals from a few fitting functions: for estimates that others correct."""
@@ -532,9 +540,10 @@ class DeviceCoulombExchange(DensityFittedCoulombExchange):
 
     _estimates = None
 
-    def __init__(self, molecule, exact_exchange: bool, device, memory_limit: float | None = None):
-        self.molecule, self._device = molecule, device
-        self.fitting_functions, self.auxiliary_basis = two_electron.auxiliary_basis(molecule, exact_exchange)
+    def __init__(self, molecule, exact_exchange: bool, device, memory_limit=None, auxiliary_basis=None):
+        self.molecule, self._device, self._chosen = molecule, device, auxiliary_basis
+        found = two_electron.auxiliary_basis(molecule, exact_exchange, name=auxiliary_basis)
+        self.fitting_functions, self.auxiliary_basis = found
         self.n_auxiliary, self._n_pairs = two_electron.fitting_tensor_size(molecule, self.fitting_functions)
         self._memory_limit = 0.7 * available_memory() if memory_limit is None else memory_limit
         self._on_device: dict[float, DeviceTensor] = {}
@@ -542,9 +551,9 @@ class DeviceCoulombExchange(DensityFittedCoulombExchange):
         self._check_memory(self._bytes_of(1, True))
 
     @staticmethod
-    def has_room(molecule, exact_exchange, device) -> bool:
+    def has_room(molecule, exact_exchange, device, auxiliary_basis=None) -> bool:
         """Whether the tensors of a functional's operators, pairs (omega, fraction), fit into the device's memory."""
-        auxiliary, _ = two_electron.auxiliary_basis(molecule, bool(exact_exchange))
+        auxiliary, _ = two_electron.auxiliary_basis(molecule, bool(exact_exchange), name=auxiliary_basis)
         n_operators = len({0.0, *(omega for omega, _ in exact_exchange)})
         size = np.prod(two_electron.fitting_tensor_size(molecule, auxiliary), dtype=float)
         limit = (device.memory_stats() or {}).get("bytes_limit", np.inf)

@@ -85,9 +85,9 @@ class Quadrature:
         """Equal for the same points of one molecule."""
         return id(self) if self.level is None else self.level
 
-    def finer_than(self, level: int) -> bool:
-        """Whether it has a level, and a higher one."""
-        return self.level is not None and self.level > level
+    def finer_than(self, level: int, molecule) -> bool:
+        """Whether it has more points than the grid of a level."""
+        return self.size(molecule) > grid_size(molecule.atomic_numbers, level)
 
     def in_pyscf(self, grids: str) -> dict[str, Any]:
         """Attributes of a PySCF mean field whose quadrature `grids` ('grids', 'nlcgrids') is this one."""

@@ -1,8 +1,9 @@
 """Geometries of the benchmarks, in angstrom: `atoms(name)` gives [(symbol, (x, y, z)), ...].
 
 Water, benzene and C60 are built from bond lengths and symmetry; caffeine, aspirin and the alanine tripeptide (N-acetyl,
-N'-methylamide) are MMFF94 minima; chains of alanine are built from mean bond lengths and angles; taxol and valinomycin
-are read from data/large_molecules. `geometry(name, ...)` is PySCF's molecule.
+N'-methylamide) are MMFF94 minima; chains of alanine are built from mean bond lengths and angles; vitamin C, penicillin
+V, tamoxifen, raffinose, taxol and valinomycin are read from data/large_molecules. `geometry(name, ...)` is PySCF's
+molecule.
 """
 
 import itertools
@@ -209,13 +210,13 @@ class _Chain:
 
 
 _BUILT = {"water": _water, "benzene": _benzene, "benzene_cation": _benzene_cation, "c60": _c60}
-_READ = ("taxol", "valinomycin")
-NAMES = (*_BUILT, *_LISTED, *(f"alanine{n}" for n in range(1, 17)), *_READ)
+READ = ("vitamin_c", "penicillin_v", "tamoxifen", "raffinose", "taxol", "valinomycin")
+NAMES = (*_BUILT, *_LISTED, *(f"alanine{n}" for n in range(1, 17)), *READ)
 
 
 def atoms(name: str):
     """The atoms of a benchmark molecule [angstrom]; alanine1 to alanine16 are chains of so many residues."""
-    if name in _READ:
+    if name in READ:
         return _parsed("\n".join((LARGE / f"{name}.xyz").read_text().splitlines()[2:]))
     if name.startswith("alanine"):
         return alanine(int(name.removeprefix("alanine")))

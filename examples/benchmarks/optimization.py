@@ -25,6 +25,7 @@ from pathlib import Path
 
 import measuring
 from molecules import atoms
+from other_programs import environment, environment_of_psi4
 from pyscf import gto
 
 PSI4 = """
@@ -84,7 +85,8 @@ def with_psi4(mole, xc, max_steps):
     with tempfile.TemporaryDirectory() as folder:
         given, output = Path(folder) / "input.dat", Path(folder) / "output.dat"
         given.write_text(text)
-        subprocess.run([shutil.which("psi4"), "-i", given, "-o", output], cwd=folder, capture_output=True)
+        command = [shutil.which("psi4"), "-i", given, "-o", output]
+        subprocess.run(command, cwd=folder, capture_output=True, env=environment_of_psi4())
         report = output.read_text()
     energies = [float(words) for words in re.findall(r"^ *Total Energy = +(-\d+\.\d+)", report, re.M)]
     return "Optimization is complete" in report or "Final optimized geometry" in report, energies
@@ -140,7 +142,8 @@ def main():
         names = "molecule", "xc", "basis", "max-steps"
         options = [f"--{name}={value}" for name, value in zip(names, case, strict=True)]
         command = [sys.executable, __file__, "--here", "--codes", code, *options]
-        printed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+        of_code = {"env": environment()} if code == "pyscf" else {}
+        printed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, **of_code).stdout
         row = json.loads(next(line for line in printed.splitlines() if line.startswith("ROW "))[4:])
         print({name: value for name, value in row.items() if name != "machine"}, flush=True)
         if given.save:

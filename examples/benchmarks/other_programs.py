@@ -4,8 +4,8 @@ The OpenBLAS in PySCF's wheel (0.3.3) and Debian's (0.3.21) take processors that
 Prescott, and use SSE3. OPENBLAS_CORETYPE in these processes' environment says what the processor can do; dftfd's own
 process keeps what its NumPy chooses. Every answer tells the kernels and threads that were used, and `refuse_generic`
 ends a comparison with slow ones. PySCF's own OpenBLAS has one thread by design: it is called from parallel loops.
-Psi4's threads are OpenMP's, so that it needs the OpenBLAS of OpenMP (`libopenblas0-openmp`). Beside the one with threads
-of its own, which Debian prefers where both are installed, an SCF of benzene takes four times as long.
+Psi4's threads are OpenMP's, so that it needs the OpenBLAS of OpenMP (`libopenblas0-openmp`). With the one that has
+threads of its own, which Debian prefers where both are installed, an SCF of benzene takes four times as long.
 
     PySCF().run(molecule="benzene", xc="pbe", basis="def2-svp", pair=0, tuned=False, gradient=False)
     {"energy": [hartree], "seconds": {"scf": [s], "gradient": [s]}, "blas": [{"library", "kernels", "threads"}, ...]}
@@ -32,6 +32,11 @@ NLC_LEVEL = 1
 DIRECTIONS, KEPT = 170, 0.978
 """Of a shell in Psi4's grid, and the share of its points that have a weight worth keeping."""
 
+PSI4_LACKS = {
+    "r2scan": {"name": "r2scan", "x_functionals": {"MGGA_X_R2SCAN": {}}, "c_functionals": {"MGGA_C_R2SCAN": {}}}
+}
+"""Functionals that version 1.3.2 has no name for, from libxc's."""
+
 PSI4_INPUT = """
 import ctypes, json, time
 blas = ctypes.CDLL("libblas.so.3")
@@ -40,6 +45,7 @@ if hasattr(blas, "openblas_get_corename"):
     blas.openblas_get_corename.restype = ctypes.c_char_p
     kernels, threads = blas.openblas_get_corename().decode(), blas.openblas_get_num_threads()
     parallel = blas.openblas_get_parallel()
+asked_for = {functional}
 memory 10 GB
 set {{ basis {basis}
  scf_type df
@@ -53,7 +59,7 @@ O 0 0 0.1173
 H 0 0.7572 -0.4692
 H 0 -0.7572 -0.4692
 }}
-energy("{xc}")
+energy("scf", dft_functional=asked_for)
 molecule asked {{
 {charge} {multiplicity}
 {atoms}
@@ -63,11 +69,11 @@ no_reorient
 symmetry c1
 }}
 seconds, begun = {{}}, time.perf_counter()
-found, wfn = energy("{xc}", return_wfn=True)
+found, wfn = energy("scf", dft_functional=asked_for, return_wfn=True)
 seconds["scf"] = time.perf_counter() - begun
 if {gradient}:
     begun = time.perf_counter()
-    gradient("{xc}", ref_wfn=wfn)
+    gradient("scf", dft_functional=asked_for, ref_wfn=wfn)
     seconds["gradient"] = time.perf_counter() - begun
 with open("found.json", "w") as file:
     library = "libblas.so.3, " + ("one thread", "threads of its own", "OpenMP")[parallel]
@@ -89,6 +95,12 @@ def best_kernels() -> str:
 def environment() -> dict:
     """Variables of these processes."""
     return os.environ | {"OPENBLAS_CORETYPE": best_kernels(), "OMP_NUM_THREADS": THREADS}
+
+
+def environment_of_psi4() -> dict:
+    """The same, with the OpenBLAS of OpenMP."""
+    libraries = os.pathsep.join(filter(None, [OPENMP, os.environ.get("LD_LIBRARY_PATH")]))
+    return environment() | {"LD_LIBRARY_PATH": libraries}
 
 
 def refuse_generic(program: str, blas: list[dict]) -> None:
@@ -132,16 +144,20 @@ def psi4(mole, xc: str, basis: str, points: int, gradient: bool = False) -> dict
     atoms = "\n".join(
         f"{mole.atom_pure_symbol(i)} " + " ".join(f"{x:.12f}" for x in mole.atom_coord(i)) for i in range(mole.natm)
     )
-    settings = {"basis": basis, "xc": xc, "charge": mole.charge, "multiplicity": mole.spin + 1, "gradient": gradient}
+    functional = repr(PSI4_LACKS.get(xc, xc))
+    settings = {
+        "basis": basis,
+        "functional": functional,
+        "charge": mole.charge,
+        "multiplicity": mole.spin + 1,
+        "gradient": gradient,
+    }
     shells = round(points / (KEPT * DIRECTIONS * mole.natm))
     with tempfile.TemporaryDirectory() as folder:
         text = PSI4_INPUT.format(atoms=atoms, shells=shells, directions=DIRECTIONS, **settings)
         Path(folder, "input.dat").write_text(text)
         command = ["psi4", "-n", THREADS, "input.dat", "output.dat"]
-        libraries = os.pathsep.join(filter(None, [OPENMP, os.environ.get("LD_LIBRARY_PATH")]))
-        run = subprocess.run(
-            command, cwd=folder, capture_output=True, env=environment() | {"LD_LIBRARY_PATH": libraries}
-        )
+        run = subprocess.run(command, cwd=folder, capture_output=True, env=environment_of_psi4())
         output = Path(folder, "output.dat")
         if run.returncode:
             tail = output.read_text()[-1500:] if output.exists() else ""

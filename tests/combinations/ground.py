@@ -39,8 +39,8 @@ from tests.combinations.solving import (
 )
 
 OPTIONS_OF_ENERGY = (
-    "grid_level", "nlc_grid_level", "density_fit", "grid", "electric_field", "point_charges", "relativity",
-    "external_potential", "terms",
+    "grid_level", "nlc_grid_level", "density_fit", "auxiliary_basis", "grid", "electric_field", "point_charges",
+    "relativity", "external_potential", "terms",
 )  # fmt: skip
 STILL = {"electric_field", "point_charges", "external_potential", "grid"}
 """Options of what stays in space when the molecule moves."""
