@@ -57,11 +57,11 @@ regression: $(VENV)/.installed-for-tests
 bench: $(VENV)/.installed-for-tests
 	$(RUN)/python examples/benchmarks/cold_start.py --save
 	$(RUN)/python examples/benchmarks/xc_build.py --suite --save
-	$(RUN)/python examples/benchmarks/scf.py --suite small --save
+	$(RUN)/python examples/benchmarks/yardsticks.py --suite small --save
 
 bench-full: $(VENV)/.installed-for-tests
 	$(RUN)/python examples/benchmarks/scaling.py --save
-	$(RUN)/python examples/benchmarks/scf.py --suite full --save
+	$(RUN)/python examples/benchmarks/yardsticks.py --suite triple --save
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -11,11 +11,14 @@ import argparse
 import json
 import os
 import subprocess
+import sys
 import tempfile
 
 import measuring
 from molecules import geometry
-from scf import timed_alone
+
+import dftfd
+from dftfd.runtime.progress import Progress
 
 TOLERANCE = 1e-6  # hartree
 KEEP_ALL = {
@@ -55,13 +58,28 @@ def pyscfad_alone(python, case, pair, programs):
     return json.loads(answer.stdout.splitlines()[-1])
 
 
+def dftfd_alone(case, pair):
+    """The same of dftfd."""
+    command = [sys.executable, __file__, "--one", json.dumps({"case": case, "pair": pair})]
+    answer = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
+    return json.loads(answer.stdout.splitlines()[-1])
+
+
+def one(case, pair):
+    """What `dftfd_alone` tells, in this process."""
+    mole = dftfd.molecule(geometry(case["molecule"], case["basis"], case["charge"], pair))
+    options = {"xc": case["xc"], "density_fit": case["density_fit"], "progress": Progress()}
+    seconds, found = measuring.seconds(lambda: dftfd.run_scf(mole, **options))
+    return {"energy": float(found.energy), "converged": bool(found.converged), "seconds": seconds}
+
+
 def measure(python, molecule, xc="pbe", pairs=3):
     """One row of results."""
     case = {"molecule": molecule, "basis": "def2-svp", "xc": xc, "charge": 0, "density_fit": False}
     runs = []
     with tempfile.TemporaryDirectory() as programs:
         for pair in range(pairs + 1):
-            theirs, ours = pyscfad_alone(python, case, pair, programs), timed_alone("dftfd", case, pair, "wall")
+            theirs, ours = pyscfad_alone(python, case, pair, programs), dftfd_alone(case, pair)
             converged = theirs["converged"] and ours["converged"]
             if not converged or abs(theirs["energy"] - ours["energy"]) > TOLERANCE:
                 raise SystemExit(f"{molecule} {xc}: pyscfad {theirs}, dftfd {ours}: not the same converged energy")
@@ -72,11 +90,15 @@ def measure(python, molecule, xc="pbe", pairs=3):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("python", help="interpreter of an environment with pyscfad")
+    parser.add_argument("python", nargs="?", help="interpreter of an environment with pyscfad")
     parser.add_argument("--molecules", nargs="+", default=("water", "benzene"))
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--save", action="store_true", help="append to data/benchmarks/pyscfad.json")
+    parser.add_argument("--one", type=json.loads, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.one:
+        print(json.dumps(one(**options.one)))
+        return
     command = [options.python, "-c", "from importlib.metadata import version; print(version('pyscfad'))"]
     version = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True).stdout.strip()
     for molecule in options.molecules:

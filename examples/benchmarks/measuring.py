@@ -34,10 +34,11 @@ def seconds(call, clock=CLOCKS["wall"]):
 
 def machine() -> dict:
     """Processor, versions and threads that timings belong to, and how busy the machine is."""
-    models = {row.split(":")[1].strip() for row in _lines("/proc/cpuinfo") if row.startswith("model name")}
+    told = {row.split("\t")[0]: row.split(":")[1].strip() for row in _lines("/proc/cpuinfo") if ":" in row}
+    model = " ".join(filter(None, [told.get("model name"), told.get("model") and f"(model {told['model']})"]))
     return {
         "date": time.strftime("%Y-%m-%d"),
-        "processor": ", ".join(sorted(models)) or platform.machine(),
+        "processor": model or platform.machine(),
         "cores": os.cpu_count(),
         "threads": {"dftfd": worker_count(), "pyscf": lib.num_threads()},
         "load_average": round(os.getloadavg()[0], 2),

@@ -2,6 +2,7 @@
 
     python examples/benchmarks/published_times.py --molecule vitamin_c --xc pbe --gradient
     python examples/benchmarks/published_times.py --molecule taxol --xc b3lyp --basis def2-svp --save
+    python examples/benchmarks/published_times.py --table           the table of docs/performance.md from kept rows
 
 Their settings: 99 shells of 590 directions, pruned as in PySCF, J (and K) fitted in def2-universal-jkfit, energies to
 1e-9 hartree. Q-Chem fits in RIJK-def2-tzvp, and its grid is pruned otherwise. Their times are of other processors:
@@ -10,6 +11,7 @@ Q-Chem's are wall times of 32 cores, here multiplied by 32.
 
 import argparse
 import csv
+import json
 
 import measuring
 from molecules import READ, geometry
@@ -67,6 +69,27 @@ def report(row) -> str:
     return "\n".join(lines)
 
 
+def table(rows) -> list[dict]:
+    """What docs/performance.md shows of kept rows, the last of each calculation."""
+    found = {}
+    for row in rows:
+        others = {other["program"]: other for other in row["published"]}
+        same = others.get("PySCF") or others["gpu4pyscf, A100"]
+        core_seconds = lambda name, of=others: f"{32 * float(of[name]['scf [s]']):,.0f}"
+        ours = row["seconds"]["scf"]
+        name = f"{row['molecule'].replace('_', ' ')}, {row['atoms']} atoms"
+        found[name, row["xc"], row["basis"]] = {
+            "Molecule": name,
+            "Functional, basis": f"{row['xc'].upper()}/{row['basis']}",
+            "dftfd, wall": f"{ours['wall']:,.0f} s",
+            "core-seconds": f"{row['cores'] * ours['wall']:,.0f}",
+            "of Q-Chem": core_seconds("Q-Chem"),
+            "Energy - PySCF's": f"{row['energy'] - float(same['energy [hartree]']):+.0e}",
+            "Energy - Q-Chem's": f"{row['energy'] - float(others['Q-Chem']['energy [hartree]']):+.0e}",
+        }
+    return list(found.values())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--molecule", choices=READ, default="vitamin_c")
@@ -74,7 +97,15 @@ def main():
     parser.add_argument("--basis", default="def2-tzvpp")
     parser.add_argument("--gradient", action="store_true", help="time the gradient, too")
     parser.add_argument("--save", action="store_true", help="append to data/benchmarks/published_times.json")
+    parser.add_argument("--table", action="store_true", help="write the table of kept rows, measure nothing")
     options = parser.parse_args()
+    if options.table:
+        rows = table(json.loads((measuring.DATA / "published_times.json").read_text()))
+        with open(measuring.DATA / "published_times.csv", "w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        return
     row = measure(options.molecule, options.xc, options.basis, options.gradient)
     print(report(row), flush=True)
     if options.save:

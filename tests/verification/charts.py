@@ -14,12 +14,14 @@ BLUE, ORANGE, GREEN, RED = "#5b74e8", "#e07b39", "#3a9d5d", "#d64545"
 
 
 def whole_calculations() -> None:
-    """PySCF's time over dftfd's for whole SCF calculations, the latest measurement of each on two threads."""
+    """Time of Psi4 and of PySCF, tuned, over dftfd's for SCF and gradient, the latest measurement of each."""
     latest = {}
-    for row in _read("benchmarks/scf.json"):
-        if row["threads"]["dftfd"] == 2 and row["clock"] == "wall":
-            latest[f"{row['molecule'].replace('_', ' ')}, {row['xc']}, {row['basis']}"] = row
-    _ratios("whole calculations", latest, "PySCF's wall time / dftfd's, two threads")
+    for row in _read("benchmarks/yardsticks.json"):
+        for program, code in (("Psi4", "psi4"), ("PySCF", "tuned")):
+            for part, words in (("scf", "SCF"), ("gradient", "gradient")):
+                if part in row.get(code, {}):
+                    latest[f"{program}: {words}, {row['molecule']}, {row['xc']}/{row['basis']}"] = row[code][part]
+    _ratios("whole calculations", latest, "wall time of the other program / dftfd's, two threads")
 
 
 def kernels() -> None:
@@ -95,7 +97,7 @@ def _largest(rows: Iterable, start: str) -> float:
 
 
 def _ratios(words, rows, label):
-    plt.figure(f"{words}: how many times faster than PySCF", figsize=(7, 0.9 + 0.27 * len(rows)))
+    plt.figure(f"{words}: how many times faster than others", figsize=(7, 0.9 + 0.27 * len(rows)))
     names = sorted(rows, key=lambda name: rows[name]["ratio"])
     for place, name in enumerate(names):
         plt.plot(rows[name]["ratio_range"], [place, place], color=BLUE, linewidth=2)
