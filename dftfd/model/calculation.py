@@ -154,12 +154,12 @@ class Calculation:
     def is_large(self) -> bool:
         """Whether a coarse grid saves more cycles on the fine one than it costs to build."""
         heavy = sum(charge > 2 for charge in self.molecule.atomic_numbers)
-        return heavy >= HEAVY_ATOMS and self.density_fit and self.has_finer_grid
+        return heavy >= HEAVY_ATOMS and self.density_fit and self.grid.finer_than(COARSE_LEVEL + 1, self.molecule)
 
     @property
     def has_finer_grid(self) -> bool:
-        """Whether a coarse grid is coarser than the one that is asked for."""
-        return self.grid.finer_than(COARSE_LEVEL + 1, self.molecule)
+        """Whether a coarse grid, whose points move, too, is coarser than the one that is asked for."""
+        return self.grid.moves and self.grid.finer_than(COARSE_LEVEL + 1, self.molecule)
 
     @property
     def rehearses(self) -> bool:
@@ -226,7 +226,7 @@ class Calculation:
     def _coarse_orbitals(self, energy: KohnSham, progress) -> float:
         """Bytes of all orbitals on the grid on which a large molecule's SCF begins, and responses and looks do."""
         semilocal = energy.find(SemilocalEnergy)
-        if semilocal is None or not self.has_finer_grid:
+        if semilocal is None or not (self.has_finer_grid or self.is_large):
             return 0.0
         orbitals = GridOrbitals(self.molecule, progress)
         orbitals.reserve(Quadrature(COARSE_LEVEL), ao_order(semilocal.kernel))
