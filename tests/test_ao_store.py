@@ -9,7 +9,14 @@ from threadpoolctl import ThreadpoolController
 
 from dftfd.errors import InputError, UnsupportedError
 from dftfd.libcint.gto import component_count, gaussian_basis
-from dftfd.runtime.threads import blas_threads, run_on_workers, split_evenly, worker_count
+from dftfd.runtime.threads import (
+    LARGE_MATRIX,
+    blas_threads,
+    run_on_workers,
+    split_evenly,
+    threads_for_matrices,
+    worker_count,
+)
 from dftfd.xc.ao_store import AOStore, sort_into_blocks
 
 BASES = {
@@ -171,6 +178,15 @@ def test_blas_obeys_every_thread_and_recovers_from_contexts_that_end_in_any_orde
             assert report() == before
             with blas_threads(1):
                 assert set(report()) == {1}
+
+
+def test_large_matrices_have_all_cores(monkeypatch):
+    """BLAS has the workers' number of threads from LARGE_MATRIX rows on, one below."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    threads = lambda: {lib["num_threads"] for lib in ThreadpoolController().info() if lib["user_api"] == "blas"}
+    for rows, expected in ((LARGE_MATRIX - 1, False), (LARGE_MATRIX, True)):
+        with threads_for_matrices(rows):
+            assert (2 in threads()) is expected
 
 
 def test_results_keep_the_order_of_tasks_and_errors_surface():

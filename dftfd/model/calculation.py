@@ -154,12 +154,16 @@ class Calculation:
     def is_large(self) -> bool:
         """Whether a coarse grid saves more cycles on the fine one than it costs to build."""
         heavy = sum(charge > 2 for charge in self.molecule.atomic_numbers)
-        return heavy >= HEAVY_ATOMS and self.density_fit and self.grid.finer_than(COARSE_LEVEL + 1, self.molecule)
+        return heavy >= HEAVY_ATOMS and self.density_fit and self._has_more_points
+
+    @property
+    def _has_more_points(self) -> bool:
+        return self.grid.finer_than(COARSE_LEVEL + 1, self.molecule)
 
     @property
     def has_finer_grid(self) -> bool:
-        """Whether a coarse grid, whose points move, too, is coarser than the one that is asked for."""
-        return self.grid.moves and self.grid.finer_than(COARSE_LEVEL + 1, self.molecule)
+        """Whether the grid has a level, and more points than a coarse one."""
+        return self.grid.moves and self._has_more_points
 
     @property
     def rehearses(self) -> bool:

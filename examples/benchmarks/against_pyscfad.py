@@ -60,7 +60,7 @@ def pyscfad_alone(python, case, pair, programs):
 
 def dftfd_alone(case, pair):
     """The same of dftfd."""
-    command = [sys.executable, __file__, "--one", json.dumps({"case": case, "pair": pair})]
+    command = [sys.executable, __file__, "-", "--one", json.dumps({"case": case, "pair": pair})]
     answer = subprocess.run(command, stdout=subprocess.PIPE, check=True, text=True)
     return json.loads(answer.stdout.splitlines()[-1])
 
@@ -90,7 +90,7 @@ def measure(python, molecule, xc="pbe", pairs=3):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("python", nargs="?", help="interpreter of an environment with pyscfad")
+    parser.add_argument("python", help="interpreter of an environment with pyscfad")
     parser.add_argument("--molecules", nargs="+", default=("water", "benzene"))
     parser.add_argument("--pairs", type=int, default=3)
     parser.add_argument("--save", action="store_true", help="append to data/benchmarks/pyscfad.json")

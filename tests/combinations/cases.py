@@ -85,7 +85,10 @@ OPTIONS: dict[str, list[dict]] = {
     "convergence": [{"convergence": name} for name in ("hard", "second-order", "direct", "adiis", "diis")],
     "start": [{"guess": "core"}, {"guess": "hueckel"}, {"guess": "sap"}, {"level_shift": 0.2}, {"damping": 0.3}],
     "grid": [{"grid": "given"}, {"grid_level": 2}],
-    "fitting": [{"auxiliary_basis": name} for name in ("def2-universal-jkfit", "def2-universal-jfit", "def2-qzvp-ri")],
+    "fitting": [
+        {"density_fit": True, "auxiliary_basis": name}
+        for name in ("def2-universal-jkfit", "def2-universal-jfit", "def2-qzvp-ri")
+    ],
     "terms": [{"terms": "constraint"}, {"terms": "dft+u"}],
     "linear dependence": [{"linear_dependence": 0.02}, {"linear_dependence": 0.15}],
 }

@@ -181,7 +181,8 @@ def fitting_functions(result):
     """Those of Coulomb and exchange integrals, {label: shells}; None where these are exact."""
     if not result.settings.options.density_fit:
         return None
-    return auxiliary_basis(result.molecule, bool(result.functional.exact_exchange))[0]
+    chosen = result.settings.options.auxiliary_basis
+    return auxiliary_basis(result.molecule, bool(result.functional.exact_exchange), name=chosen)[0]
 
 
 def of_one_set(P):
