@@ -1,6 +1,7 @@
 """Compiled programs give the numbers of the operations they consist of, whatever XLA makes of them."""
 
 import re
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -73,18 +74,19 @@ def test_more_inputs_than_outputs_and_the_reverse():
 
 
 def test_long_programs_become_a_few_loops(monkeypatch):
-    """Sums, differences, negated and scaled sums of functions, shared out over loops of eight operations."""
+    """Sums, differences, scaled sums and a product with a choice in it, shared out over loops of eight operations."""
     monkeypatch.setattr(on_jax, "LONGEST", 8)
-    monkeypatch.setattr(on_jax, "GROUP", 8)
 
     def code(x, y):
         waves = [jnp.sin(k * x) + jnp.cos(k * y) for k in (1.0, 2.0, 3.0)]
         first = 0.5 * (waves[0] - waves[1]) - (waves[2] + x * y)
-        return first, -first * 3.0 + jnp.sin(x), jnp.sin(x) * waves[1], x
+        product = jnp.where(x > 0.5, waves[0] * waves[2], jnp.exp(waves[1]) / (2.0 + waves[2]))
+        return first, -first * 3.0 + jnp.sin(x), jnp.sin(x) * waves[1], x, product
 
     program = point_program(code, SCALAR, SCALAR)
-    groups = on_jax.summands_in_groups(program)
+    groups = on_jax.groups_for_loops(program)
     assert len(groups) > 2 and len(set(sum(groups, ()))) == sum(map(len, groups))
+    assert all(replace(program, outputs=group).length <= 8 for group in groups)
     Y = X[::-1].copy()
     found = jax.jit(lambda *x: run_in_one_loop(program, list(x)))(X, Y)
     for out, expected in zip(found, code(X, Y), strict=True):

@@ -6,25 +6,22 @@ point may have any number of results and any scalar code, and is one loop with e
 faster, compiled in a quarter of the time.
 
 Beyond some 3,000 operations such a loop becomes slow, a hundred times slower than it should be from 3,700 on
-(gga_x_wpbeh_sr of two spins: 60 microseconds per point). Results are sums, of the spins' exchange and of correlation
-for instance; the summands of long programs are therefore shared out over loops that stay short of that.
+(gga_x_wpbeh_sr of two spins: 60 microseconds per point). Long programs are therefore cut close to their results, which
+are sums, of the spins' exchange and of correlation for instance, and what is cut off is shared out over loops that stay
+short of that.
 """
 
 from dataclasses import replace
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from dftfd.autofd.core import roots
-from dftfd.autofd.scalar.program import ScalarProgram, evaluate
+from dftfd.autofd.scalar.program import Node, ScalarProgram, evaluate
 from dftfd.autofd.scalar.vocabulary import KEPT_APART
 
 LONGEST = 2800
 """Operations that one loop may have."""
-
-GROUP = 2300
-"""Operations of each loop where one is not enough."""
 
 _CODES = {"add": jax.lax.add, "mul": jax.lax.mul, "div": jax.lax.div, "max": jax.lax.max, "min": jax.lax.min}
 """What simplification makes anew, without the parameters that JAX gives some of these (mul's out_dtype)."""
@@ -75,56 +72,51 @@ def run_in_one_loop(program: ScalarProgram, inputs, numbers=()) -> list:
     numbers: its last inputs, each the same for all points. Inputs before them that it does not need may be left out.
     """
     absent = [None] * (program.n_inputs - len(inputs) - len(numbers))
-    plain = lambda part: run(part, [*inputs, *absent, *(jnp.full(inputs[0].shape, number) for number in numbers)])
+    everywhere = [jnp.full(inputs[0].shape, number) for number in numbers]
+    plain = lambda part, more=(): run(part, [*inputs, *absent, *everywhere, *more])
     if any(program.nodes[i].op in KEPT_APART for i in program.needed):
         return plain(program)
     if program.length <= LONGEST:
         return _loop(program, inputs, absent, numbers)
-    values: dict[int, Any] = {}
-    for group in summands_in_groups(program):
-        part = replace(program, outputs=group)
-        found = _loop(part, inputs, absent, numbers) if part.length <= LONGEST else plain(part)
-        values |= dict(zip(group, found, strict=True))
-    return [sum(factor * values[i] for factor, i in _summands(program, output)) for output in program.outputs]
+    nodes, found = list(program.nodes), []
+    for group in groups_for_loops(program):
+        for i in group:
+            nodes[i] = Node("input", value=program.n_inputs + len(found) + group.index(i))
+        found += _loop(replace(program, outputs=group), inputs, absent, numbers)
+    rest = ScalarProgram(tuple(nodes), program.outputs, program.n_inputs + len(found))
+    return plain(rest, found)
 
 
-def summands_in_groups(program: ScalarProgram) -> list[tuple[int, ...]]:
-    """The summands of all outputs in groups of at most GROUP operations each, where single ones are not longer.
+def groups_for_loops(program: ScalarProgram) -> list[tuple[int, ...]]:
+    """Nodes from which few operations lead to the outputs, in groups of at most LONGEST operations each.
 
     The largest first, each to the group that it makes least longer.
     """
-    summands = dict.fromkeys(s for output in program.outputs for _, s in _summands(program, output))
-    needed = {s: frozenset(replace(program, outputs=(s,)).needed) for s in summands}
     groups: list[tuple[list[int], set[int]]] = []
-    for s in sorted(summands, key=lambda s: (-len(needed[s]), s)):
-        fitting = [g for g in groups if len(g[1] | needed[s]) <= GROUP]
+    for i, needed in sorted(_cut(program).items(), key=lambda item: (-len(item[1]), item[0])):
+        fitting = [g for g in groups if len(g[1] | needed) <= LONGEST]
         if fitting:
-            members, nodes = min(fitting, key=lambda g: len(needed[s] - g[1]))
-            members.append(s)
-            nodes |= needed[s]
+            members, operations = min(fitting, key=lambda g: len(needed - g[1]))
+            members.append(i)
+            operations |= needed
         else:
-            groups.append(([s], set(needed[s])))
+            groups.append(([i], set(needed)))
     return [tuple(members) for members, _ in groups]
 
 
-def _summands(program, output) -> list[tuple[float, int]]:
-    """Pairs (factor, node): the output is the sum of factor times node."""
-    found, pending = [], [(1.0, output)]
+def _cut(program) -> dict[int, frozenset[int]]:
+    """{node: its operations}: the summands of the outputs, or what they are made of where they are too long."""
+    found, pending = {}, list(program.outputs)
     while pending:
-        factor, i = pending.pop()
-        op, args = program.nodes[i].op, program.nodes[i].args
-        constants = [a for a in args if program.nodes[a].op == "const"]
-        if op in ("add", "add_any"):
-            pending += [(factor, a) for a in args]
-        elif op == "sub":
-            pending += [(factor, args[0]), (-factor, args[1])]
-        elif op == "neg":
-            pending.append((-factor, args[0]))
-        elif op == "mul" and len(constants) == 1:
-            (other,) = (a for a in args if a not in constants)
-            pending.append((factor * float(program.nodes[constants[0]].value), other))
-        else:
-            found.append((factor, i))
+        i = pending.pop()
+        node = program.nodes[i]
+        constants = [a for a in node.args if program.nodes[a].op == "const"]
+        is_sum = node.op in ("add", "add_any", "sub", "neg") or node.op == "mul" and len(constants) == 1
+        operations = replace(program, outputs=(i,)).operations
+        if is_sum or not node.real or len(operations) > LONGEST:
+            pending += node.args
+        elif operations:
+            found[i] = operations
     return found
 
 

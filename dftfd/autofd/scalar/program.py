@@ -77,9 +77,14 @@ class ScalarProgram:
         return table
 
     @property
+    def operations(self) -> frozenset[int]:
+        """Numbers of the nodes that have to be carried out: no inputs, no constants."""
+        return frozenset(i for i in self.needed if self.nodes[i].args)
+
+    @property
     def length(self) -> int:
-        """Operations that have to be carried out."""
-        return sum(bool(self.nodes[i].args) for i in self.needed)
+        """How many operations that are."""
+        return len(self.operations)
 
     def depends_on(self, positions) -> bool:
         """True if an output depends on one of these inputs."""
