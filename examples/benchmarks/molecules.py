@@ -1,9 +1,9 @@
 """Geometries of the benchmarks, in angstrom: `atoms(name)` gives [(symbol, (x, y, z)), ...].
 
-Water, benzene and C60 are built from bond lengths and symmetry; caffeine, aspirin and the alanine tripeptide (N-acetyl,
-N'-methylamide) are MMFF94 minima; chains of alanine are built from mean bond lengths and angles; vitamin C, penicillin
-V, tamoxifen, raffinose, taxol and valinomycin are read from data/large_molecules. `geometry(name, ...)` is PySCF's
-molecule.
+Water, benzene and C60 are built from bond lengths and symmetry; caffeine, aspirin, levodopa (25 atoms) and the alanine
+tripeptide (N-acetyl, N'-methylamide) are MMFF94 minima; chains of alanine are built from mean bond lengths and angles;
+vitamin C, penicillin V, tamoxifen, raffinose, taxol and valinomycin are read from data/large_molecules.
+`geometry(name, ...)` is PySCF's molecule.
 """
 
 import itertools
@@ -67,6 +67,33 @@ _LISTED = {
         H -2.6253 -3.0566 -0.3340
         H -3.0988 -0.6502 -0.5607
         H -2.6675  2.6718 -0.5756
+    """,
+    "levodopa": """
+        N -3.3924 -0.4755 -0.7979
+        C -2.0971 -0.0698 -0.1945
+        C -0.9545 -0.3287 -1.1898
+        C  0.3954 -0.4540 -0.5145
+        C  0.7774 -1.6703  0.0800
+        C  2.0130 -1.7930  0.7194
+        C  2.8622 -0.6988  0.7662
+        O  4.0687 -0.8160  1.3947
+        C  2.4967  0.5113  0.1844
+        O  3.3777  1.5539  0.2739
+        C  1.2707  0.6418 -0.4592
+        C -2.1824  1.4109  0.2094
+        O -1.3940  2.3095 -0.0337
+        O -3.2931  1.6698  0.9449
+        H -4.1328 -0.1910 -0.1504
+        H -3.4329 -1.4924 -0.8457
+        H -1.9489 -0.6464  0.7268
+        H -1.1314 -1.2661 -1.7355
+        H -0.9158  0.4550 -1.9578
+        H  0.1155 -2.5330  0.0449
+        H  2.3097 -2.7322  1.1759
+        H  4.4797  0.0658  1.2939
+        H  2.9603  2.3300 -0.1396
+        H  0.9827  1.5863 -0.9131
+        H -3.2345  2.6328  1.1170
     """,
     "ala3": """
         C -3.2646  0.6677 -2.5088
