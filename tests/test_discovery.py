@@ -50,8 +50,10 @@ from dftfd.discovery.forms import (
 from dftfd.discovery.points import TrainingPoints
 from dftfd.discovery.proposers import Enumeration, Evolution, Growth, Member, Population, candidates_in
 from dftfd.discovery.running import read
+from dftfd.discovery.scores import with_dispersion
 from dftfd.errors import CheckpointError, DftfdError, FileError, InputError
 from dftfd.functionals.named_files import functional_in_file
+from dftfd.functionals.registry import get_functional
 from dftfd.verify.inequality import condition_of
 from dftfd.verify.model_systems import energy
 from dftfd.verify.proofs import _sampled
@@ -192,6 +194,9 @@ def test_the_written_file_is_the_tree(form, x, c, tmp_path):
     name = f"t_found_{CANDIDATES.index((form, x, c))}"
     path = tmp_path / "own.py"
     path.write_text(file_text(form, candidate, name, ["A note."]))
+    corrected = tmp_path / "corrected.py"
+    corrected.write_text(file_text(form, candidate, f"{name}_d3", dispersion=("d3bj", "revpbe")))
+    assert functional_in_file(f"{corrected}:{name}_d3").dispersion == get_functional("revpbe-d3bj").dispersion
     loaded, made = functional_in_file(f"{path}:{name}"), as_functional(form, candidate, name)
     rs, zeta, s2, alpha = gas_of(40, 1)
     n = 3 / (4 * np.pi * rs**3)
@@ -655,11 +660,30 @@ def test_the_command_writes_a_folder_that_runs(tmp_path, capsys):
         ({"proposers": {"luck": 1}}, "luck"),
         ({"correlation": {"ingredients": ["t2", "z2"]}, "conditions": {"prove": ["ec_nonpositive"]}}, "range of zeta"),
         ({"seed": "x"}, "seed"),
+        ({"dispersion": "revpbe"}, "as 'revpbe-d3bj'"),
+        ({"dispersion": "revpbe-d3bk"}, "d3b"),
+        ({"dispersion": ["d3bj", "revpbe"]}, "dispersion"),
     ],
 )
 def test_specifications_that_do_not_fit_are_refused(change, said):
     with pytest.raises(InputError, match=said):
         read(SPECIFICATION | change)
+
+
+def test_candidates_are_fitted_beside_their_dispersion(tmp_path):
+    """Energies of PBE exchange and the correction give PBE's parameters; a file of another correction is refused."""
+    points = TrainingPoints.read().of("training")
+    F_x, eps_c = native_exchange("gga_x_pbe", points.x_s2, points.x_alpha), 0.0 * points.c_rs
+    energies = with_dispersion(points, "d3bj", "revpbe").energies(F_x, eps_c)
+    points = replace(points, reference=energies @ points.stoichiometry.T)
+    given = SPECIFICATION | {"dispersion": "revpbe-d3bj", "generations": 1, "size": 1}
+    (tmp_path / "start.jsonl").write_text('{"x": "0.5*u(1.0*s2)"}\n')
+    start = {"points": points, "folder": tmp_path / "run", "candidates": tmp_path / "start.jsonl"}
+    best = min(dftfd.discover(given, **start).front, key=lambda f: f.training)
+    assert best.training < 1e-5
+    assert best.candidate.parameters == pytest.approx([0.804, 0.2195149727645171 / 0.804], rel=1e-5)
+    with pytest.raises(CheckpointError):
+        dftfd.discover(given | {"dispersion": "pbe-d3bj"}, **start, resume=True)
 
 
 def test_other_inputs_that_do_not_fit_are_refused(tmp_path):

@@ -120,10 +120,10 @@ def test_energies_of_the_points_are_sums_over_each_molecule():
 
 
 def test_electrons_and_r2scan_of_the_shipped_points_are_right():
-    """c_weight counts electrons, to what the centres of cells lose; r2SCAN errs by 3 to 5 kcal/mol, not by 100."""
+    """c_weight counts electrons, to what the centres of cells lose; r2SCAN errs by 3 to 5 kcal/mol for atomisation."""
     n_electrons = POINTS.sum_c(np.ones_like(POINTS.c_rs))
     np.testing.assert_allclose(n_electrons, np.round(n_electrons), rtol=2e-4)
-    few = POINTS.of("training")
+    few = POINTS.chosen([r == "training" and s == "W4-17" for r, s in zip(POINTS.role, POINTS.subsets, strict=True)])
     F_x = enhancement("mgga_x_r2scan", few.x_s2, few.x_alpha)
     eps_c = correlation("mgga_c_r2scan", few.c_rs, few.c_zeta, few.c_s2, few.c_alpha)
     assert 1.0 < scores.score_on_fixed_densities(few, F_x, eps_c).mean_absolute < 7.0
@@ -177,6 +177,18 @@ def test_reactions_of_the_points_are_those_of_the_benchmark_sets():
         assert sorted(c for _, c in reaction.stoichiometry) == sorted(row[row != 0])
     with pytest.raises(InputError, match="has the reaction 'W4-17/h3'"):
         scores.benchmark_set_of(["W4-17/h3"])
+
+
+def test_dispersion_of_the_points_is_that_of_calculations():
+    """Of two molecules, by SCFs; a molecule of no set has none."""
+    base = scores.with_dispersion(POINTS, "d3bj", "revpbe").base - POINTS.base
+    species = {name: read_set("w4-17").species[name] for name in ("ch4", "c2h2")}
+    for name, one in species.items():
+        system = dftfd.molecule(one.atoms, "sto-3g", charge=one.charge, spin=one.spin)
+        expected = dftfd.run_scf(system, "revpbe-d3bj", grid_level=0).energies["dispersion"]
+        assert base[POINTS.molecules.index(f"w4-17/{name}")] == pytest.approx(expected, rel=1e-9)
+    with pytest.raises(InputError, match="no geometry of 'w4-17/h9'"):
+        scores.with_dispersion(replace(POINTS, molecules=("w4-17/h9", *POINTS.molecules[1:])), "d3bj", "revpbe")
 
 
 # -------------------------------------------------------------------------------------------------------------- scores

@@ -1,7 +1,8 @@
 """Densities of the molecules of dftfd's own benchmark sets on grids: python data/discovery/make_densities.py FOLDER
 
-One file a molecule, cheap ones first, with a budget of processor time; what is there is not computed again.
-`make_points.py` makes dftfd/discovery/points.npz of them. Anions are left out: def2-QZVP has no diffuse functions.
+One file a molecule, cheap reactions first, with a budget of processor time. What is there, in the folder or in
+dftfd/discovery/points.npz, is not computed again. `make_points.py` adds them to that file. Anions are left out:
+def2-QZVP has no diffuse functions.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from dftfd.benchmarks import read_set
 from dftfd.benchmarks.energies import CONTAMINATION, How, cost, distinct_molecules
 from dftfd.benchmarks.reactions import BenchmarkSet
 from dftfd.discovery.compression import ingredients_on_grid
+from dftfd.discovery.points import TrainingPoints
 from dftfd.discovery.scores import BASIS, SETS
 
 XC = "r2scan"
@@ -56,24 +58,35 @@ def solve(system, xc=XC, level=3):
     return found
 
 
+def wanted(found, names, systems, there, subsets):
+    """Molecules to compute, those of the cheapest reactions first; `there` need not be."""
+    lacking = [dict.fromkeys(names[key] for key, _ in r.stoichiometry if names[key] not in there)
+               for r in found.reactions if not subsets or r.subset in subsets]  # fmt: skip
+    total = lambda keys: sum(cost(systems[key]) for key in keys)
+    return list(dict.fromkeys(name for keys in sorted(lacking, key=total) for name in keys))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--basis", default=BASIS)
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--until", default="")
+    parser.add_argument("--subsets", nargs="*", help="only reactions of these")
+    parser.add_argument("--part", type=int, default=0, help="which of the processes this is, from 0")
+    parser.add_argument("--parts", type=int, default=1, help="processes that share the work")
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
-    found = whole_set().of(whole_set().reactions)
+    found = whole_set()
     distinct, keys, _ = distinct_molecules(found, How(given.basis))
     names = {name: distinct[key][0] for name, key in keys.items()}
+    systems = dict(distinct.values())
     (given.folder / "names.json").write_text(json.dumps(names))
-    first = lambda name: 1.0 if name.startswith("w4-17") else 3.0
-    order = sorted(distinct.values(), key=lambda pair: first(pair[0]) * cost(pair[1]))
+    order = wanted(found, names, systems, {*TrainingPoints.read().molecules}, given.subsets)[given.part :: given.parts]
     print(len(order), "molecules,", len(found.reactions), "reactions", flush=True)
     spent = 0.0
-    for k, (name, system) in enumerate(order):
-        file = given.folder / (name.replace("/", "__") + ".npz")
+    for k, name in enumerate(order):
+        system, file = systems[name], given.folder / (name.replace("/", "__") + ".npz")
         if file.exists():
             spent += float(np.load(file)["seconds"])
             continue

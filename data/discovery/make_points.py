@@ -1,7 +1,8 @@
-"""Make dftfd/discovery/points.npz of the densities of make_densities.py: python data/discovery/make_points.py FOLDER
+"""Add the densities of make_densities.py to dftfd/discovery/points.npz: python data/discovery/make_points.py FOLDER
 
-Reactions whose molecules are all there. Compressed molecules are kept in FOLDER/points, so that it can be run again
-while densities come in. Roles are fixed by the seed over all reactions, whichever are there.
+Reactions whose molecules are all there, in the file or in the folder. Compressed molecules are kept in FOLDER/points,
+so that it can be run again while densities come in. Roles are fixed by the seed over all reactions, whichever are
+there.
 """
 
 import json
@@ -29,6 +30,9 @@ thiophene trans-c2f2cl2
 """.split()
 """Atomisation energies of W4-17 that W4-11 does not have."""
 
+WEIGHT = {"A24": 10.0, "BH46": 2.0, "DBH22": 2.0}
+"""Of a reaction's error: barriers and interaction energies are smaller than atomisation energies."""
+
 
 def roles(reactions) -> list[str]:
     """Half of W4-11 held out, of the others a quarter for validation, by SEED."""
@@ -38,8 +42,9 @@ def roles(reactions) -> list[str]:
     for k in rng.permutation(w4_11)[: len(w4_11) // 2]:
         found[k] = "held out"
     rest = [k for k, role in enumerate(found) if role == "training"]
-    for k in rng.permutation(rest)[: round(VALIDATION * len(rest))]:
-        found[k] = "validation"
+    for own in ([k for k in rest if reactions[k].subset != "A24"], [k for k in rest if reactions[k].subset == "A24"]):
+        for k in rng.permutation(own)[: round(VALIDATION * len(own))]:
+            found[k] = "validation"
     return found
 
 
@@ -57,12 +62,21 @@ def compressed(folder, name):
     return float(d["base"]), d["x"], d["xv"], d["c"], d["cv"]
 
 
+def kept(points, name):
+    """The same, of a molecule of training points."""
+    k = points.molecules.index(name)
+    x, c = (slice(*offsets[k : k + 2]) for offsets in (points.x_offsets, points.c_offsets))
+    x_variables, c_variables = (np.stack(v) for v in (
+        (points.x_s2, points.x_alpha), (points.c_rs, points.c_zeta, points.c_s2, points.c_alpha)))  # fmt: skip
+    return float(points.base[k]), points.x_weight[x], x_variables[:, x], points.c_weight[c], c_variables[:, c]
+
+
 def main(folder, output=SHIPPED):
     (folder / "points").mkdir(exist_ok=True)
     names = json.loads((folder / "names.json").read_text())
-    found = whole_set()
+    found, earlier = whole_set(), TrainingPoints.read()
     role = roles(found.reactions)
-    there = lambda name: (folder / f"{names[name].replace('/', '__')}.npz").exists()
+    there = lambda name: names[name] in earlier.molecules or (folder / f"{names[name].replace('/', '__')}.npz").exists()
     rows = [k for k, r in enumerate(found.reactions) if all(there(name) for name, _ in r.stoichiometry)]
     reactions = [found.reactions[k] for k in rows]
     molecules = list(dict.fromkeys(names[name] for r in reactions for name, _ in r.stoichiometry))
@@ -70,7 +84,10 @@ def main(folder, output=SHIPPED):
     for i, r in enumerate(reactions):
         for name, coefficient in r.stoichiometry:
             stoichiometry[i, molecules.index(names[name])] += coefficient
-    base, x, xv, c, cv = zip(*(compressed(folder, name) for name in molecules), strict=True)
+    base, x, xv, c, cv = zip(
+        *(kept(earlier, name) if name in earlier.molecules else compressed(folder, name) for name in molecules),
+        strict=True,
+    )
     offsets = lambda parts: np.cumsum([0, *map(len, parts)])
     x_s2, x_alpha = np.concatenate(xv, axis=1)
     c_rs, c_zeta, c_s2, c_alpha = np.concatenate(cv, axis=1)
@@ -89,7 +106,7 @@ def main(folder, output=SHIPPED):
         c_alpha=c_alpha,
         stoichiometry=stoichiometry,
         reference=np.array([r.reference for r in reactions]) / HARTREE_IN_KCAL,
-        reaction_weight=np.ones(len(rows)),
+        reaction_weight=np.array([WEIGHT.get(r.subset, 1.0) for r in reactions]),
         reaction_names=tuple(f"{r.subset}/{r.name}" for r in reactions),
         subsets=tuple(r.subset for r in reactions),
         role=tuple(role[k] for k in rows),

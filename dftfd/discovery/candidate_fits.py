@@ -39,7 +39,7 @@ STEEPNESS, MARGIN = 1000.0, 2e-3
 WORTHLESS = 1e6
 """Residual [kcal/mol] of a reaction or a cut for which the formula has no value."""
 
-CHOICE = 4000
+CHOICE = 10_000
 """Points among which nodes are chosen."""
 
 LARGEST_C, LOG_P = 50.0, 9.0

@@ -327,6 +327,7 @@ _ENERGY = {
     "pbe": "n * (eps + size * log1p(w1 * u(y * (1 + {}))))",
 }
 _SOURCES = {
+    "dataclasses": "replace",
     "dftfd": "functional get_functional register",
     "dftfd.autofd": "exp expm1 log1p sqrt",
     "dftfd.functionals": "pw92",
@@ -337,8 +338,17 @@ _SOURCES = {
 }
 
 
-def file_text(form: Form, candidate: Candidate, name: str, notes: Sequence[str] = ()) -> str:
-    """A file of Python code that `FILE.py:NAME` names wherever a functional is wanted.   notes: for its docstring."""
+def file_text(
+    form: Form,
+    candidate: Candidate,
+    name: str,
+    notes: Sequence[str] = (),
+    dispersion: tuple[str, str] | None = None,
+) -> str:
+    """A file of Python code that `FILE.py:NAME` names wherever a functional is wanted.   notes: for its docstring.
+
+    dispersion: as `Functional.dispersion`.
+    """
     code, terms = [], []
     for part, whole in (("x", form.exchange), ("c", form.correlation)):
         if part in form.parts:
@@ -346,7 +356,9 @@ def file_text(form: Form, candidate: Candidate, name: str, notes: Sequence[str] 
             code += _function(part, terms[-1], whole, candidate.hole(part), name)
         elif whole:
             terms.append(f"get_functional({whole!r})")
-    code.append(f"{name} = register(({' + '.join(terms)}).named({name!r}))")
+    total = " + ".join(terms)
+    total = f"replace({total}, dispersion={tuple(dispersion)!r})" if dispersion else f"({total})"
+    code.append(f"{name} = register({total}.named({name!r}))")
     used = _words("\n".join(code))
     lines = [f'"""{name}, found by dftfd discover.', "", *(f"    {line}" for line in equations(form, candidate)), ""]
     lines += [*notes, '"""', ""]

@@ -17,8 +17,10 @@ from dftfd.discovery.expressions import INGREDIENTS
 from dftfd.discovery.forms import OF_CORRELATION, OF_EXCHANGE, Form, equations, file_text
 from dftfd.discovery.points import TrainingPoints, ledger_in
 from dftfd.discovery.proposers import candidates_in
+from dftfd.discovery.scores import with_dispersion
 from dftfd.discovery.search import Found, Refuted, Search, Specification, State
 from dftfd.errors import FileError, InputError, closest_names, shown
+from dftfd.functionals.registry import get_functional
 from dftfd.results.html_report import table
 from dftfd.results.web_page import web_page
 from dftfd.runtime.arguments import Kind, each, mapping, number, optional, public, refuse_unknown, text, whole
@@ -77,6 +79,8 @@ def discover(
         points = TrainingPoints.read(own.points)
     if not isinstance(points, TrainingPoints):
         raise InputError(f"points={shown(points)}: a dftfd.discovery.points.TrainingPoints expected.")
+    if own.dispersion is not None:
+        points = with_dispersion(points, *own.dispersion)
     if held_out and folder is None:
         raise InputError("held_out= needs a folder, whose held_out.jsonl counts evaluations of held-out reactions.")
     start = [] if candidates is None else candidates_in(candidates, own.form)
@@ -115,6 +119,7 @@ def _pair(value):
     return float(a), float(b)
 
 
+_OTHERS = ("exchange", "correlation", "conditions", "proposers", "points", "dispersion")
 _PAIR = Kind("[from, to]", _pair)
 _TOP = {
     "name": text,
@@ -143,7 +148,7 @@ def read(given: Any, command: Sequence[str] = ()) -> Specification:
             data, folder = tomllib.loads(read_bytes(given, LONGEST).decode()), Path(given).parent
         except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
             raise FileError(f"{given} is not a TOML file: {error}.") from error
-    refuse_unknown("discover", data, [*_TOP, "exchange", "correlation", "conditions", "proposers", "points"])
+    refuse_unknown("discover", data, [*_TOP, *_OTHERS])
     top = {name: _TOP[name].checked(f"discover: {name}", data[name]) for name in _TOP if name in data}
     if not top.get("name", "found").isidentifier():
         raise InputError(f"discover: name = {shown(top['name'])}: a name of Python is expected, as 'gga1'.")
@@ -163,6 +168,13 @@ def read(given: Any, command: Sequence[str] = ()) -> Specification:
         )
     if (points := optional(text).checked("discover: points", data.get("points"))) is not None:
         top["points"] = folder / points
+    if (corrected := optional(text).checked("discover: dispersion", data.get("dispersion"))) is not None:
+        if (dispersion := get_functional(corrected).dispersion) is None:
+            raise InputError(
+                f"discover: dispersion = {shown(corrected)}: a functional with the correction that candidates get is "
+                "expected, as 'revpbe-d3bj'."
+            )
+        top["dispersion"] = dispersion
     if "proposers" in data or command:
         top["shares"] = _shares(data.get("proposers", {}), command)
     return Specification(form, demands, command=tuple(command), **top)
@@ -281,11 +293,12 @@ class Discovery(ShownAsText):
 
     def save(self, folder: Path) -> None:
         """Write NAME_K.py for each of the front, front.json, refuted.jsonl and index.html into a folder."""
+        own = self.specification
         for f in self.front:
             validated = "" if f.validation is None else f", of validation reactions {f.validation:.3f}"
             errors = f"Mean absolute error of training reactions {f.training:.3f}{validated} kcal/mol, fixed densities."
             notes = [errors, *(f"{name}: {outcome}" for name, outcome in f.proofs.items())]
-            source = file_text(self.specification.form, f.candidate, self.name_of(f), notes)
+            source = file_text(own.form, f.candidate, self.name_of(f), notes, own.dispersion)
             write_text(folder / f"{self.name_of(f)}.py", source)
         document = {
             "counts": dict(self.counts),

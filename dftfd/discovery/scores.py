@@ -4,7 +4,7 @@ An evaluation of held-out reactions is counted in a ledger, in all three tiers.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,10 @@ from dftfd.discovery.points import ROLES, TrainingPoints, count_evaluation
 from dftfd.errors import InputError, shown
 from dftfd.functionals.named_files import functional_in_file, names_file
 from dftfd.libcint.mole import HARTREE_IN_KCAL
+from dftfd.system.molecule import molecule
+from dftfd.terms.dispersion import correction
 
-SETS = ("w4-17", "g21ip", "dbh22", "bh46")
+SETS = ("w4-17", "g21ip", "dbh22", "bh46", "a24")
 """Sets that come with dftfd whose reactions the training points have."""
 
 BASIS = "def2-qzvp"
@@ -81,9 +83,12 @@ def ratio(score: Score, other: Score) -> tuple[float, float, float]:
 
 
 def score_on_fixed_densities(points: TrainingPoints, F_x, eps_c) -> Score:
-    """Tier 1: an enhancement factor (x point,) and a correlation energy per electron (c point,) [hartree]."""
+    """Tier 1: an enhancement factor (x point,) and a correlation energy per electron (c point,) [hartree].
+
+    The mean is weighted by `points.reaction_weight`.
+    """
     errors = points.errors(points.energies(F_x, eps_c)) * HARTREE_IN_KCAL
-    return score_of(errors, points.reaction_names, points.reaction_weight)
+    return score_of(errors, points.reaction_names, points.reaction_weight / points.reaction_weight.mean())
 
 
 def score_self_consistent(xc: Any, points: TrainingPoints, limit: int | None = None, **options) -> dict[str, Score]:
@@ -109,10 +114,30 @@ def score_on_benchmark(
     validation.   why: for the ledger.   options: of `dftfd.benchmark`.
     """
     found = name if isinstance(name, BenchmarkSet) else read_set(name, options.pop("data", None))
-    used = [n for n, role in zip(points.reaction_names, points.role, strict=True) if role in ROLES[:2]]
-    found = without_reactions(found, benchmark_set_of(used))
+    found = without_reactions(found, benchmark_set_of(used_reactions(points)))
     count_evaluation(ledger, f"the set {found.name}", [f"{r.subset}/{r.name}" for r in found.reactions], why)
     return scores_of(benchmark(found, _functionals(xc), **options))
+
+
+def with_dispersion(points: TrainingPoints, version: str, parameters: str) -> TrainingPoints:
+    """The points with a dispersion correction, as `Functional.dispersion` names it, in the base energies.
+
+    InputError for molecules that are in none of dftfd's own sets, whose geometries are not known.
+    """
+    species = {f"{which}/{key}": one for which in SETS for key, one in read_set(which).species.items()}
+    if unknown := [name for name in points.molecules if name not in species]:
+        raise InputError(
+            f"no geometry of {shown(unknown[0])} is known, so it has no dispersion correction; molecules SET/NAME of "
+            f"the sets {', '.join(SETS)} have one."
+        )
+    molecules = ((one.atoms, one.charge, one.spin) for one in map(species.get, points.molecules))
+    energies = [correction(molecule(a, "sto-3g", charge=q, spin=s), version, parameters)[0] for a, q, s in molecules]
+    return replace(points, base=points.base + np.array(energies))
+
+
+def used_reactions(points: TrainingPoints) -> list[str]:
+    """Names of the reactions that a search reads, for training or validation."""
+    return [n for n, role in zip(points.reaction_names, points.role, strict=True) if role in ROLES[:2]]
 
 
 def benchmark_set_of(names: Sequence[str]) -> BenchmarkSet:

@@ -56,6 +56,7 @@ class Specification:
     complexity: the largest.   shares: {proposer: share of a generation}.   command: words of a program that proposes.
     proofs: members of the front that the prover gets after a generation.   rounds: fits of one of them under its cuts.
     stop_below: training error [kcal/mol] that ends the search.   points: file of TrainingPoints; None for dftfd's.
+    dispersion: of all candidates, as `Functional.dispersion`.
     """
 
     form: Form
@@ -72,11 +73,13 @@ class Specification:
     rounds: int = 8
     stop_below: float = 0.0
     points: Path | None = None
+    dispersion: tuple[str, str] | None = None
 
     @property
     def identity(self) -> dict[str, Any]:
         """What the numbers of a run depend on, but for the points; generations may be added later."""
         form, demands = self.form, self.demands
+        corrected = {} if self.dispersion is None else {"dispersion": list(self.dispersion)}
         return {
             "exchange": f"{form.exchange} {' '.join(form.x)}",
             "correlation": f"{form.correlation} {' '.join(form.c)}",
@@ -85,6 +88,7 @@ class Specification:
             "boxes": demands.boxes,
             "shares": dict(self.shares),
             "command": list(self.command),
+            **corrected,
         } | {name: getattr(self, name) for name in ("seed", "size", "population", "complexity", "proofs", "rounds")}
 
 

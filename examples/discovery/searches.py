@@ -1,12 +1,11 @@
 """Two searches of some hours, held-out reactions for what they find, and rediscovery with ten seeds.
 
-    python examples/discovery/searches.py FOLDER [--hours 3] [--jobs 2] [--seeds 10] [--gscdb DATA]
+    python examples/discovery/searches.py FOLDER [--hours 3] [--jobs 2] [--only gga] [--gscdb DATA]
 
-FOLDER/gga and FOLDER/mgga hold the searches (docs/discovery.md) and held_out.csv, a comparison on fixed densities. With
---gscdb, what was found gets the D3(BJ) parameters of the published functional that make it best for A24, and
-benchmark.csv compares it, self-consistently, with others on random reactions of GSCDB137. Everything goes on where it
-was interrupted: searches from their records up to the hours that they have had in all, comparisons that are there are
-not made again.
+FOLDER/gga and FOLDER/mgga hold the searches (docs/discovery.md), validation.csv, errors by which one of the front is
+chosen, and held_out.csv, a comparison on fixed densities. With --gscdb, benchmark.csv compares it, self-consistently,
+with others on random reactions of GSCDB137. All have D3(BJ). Everything goes on where it was interrupted: searches from
+their records up to the hours that they have had in all, comparisons that are there are not made again.
 """
 
 import argparse
@@ -14,42 +13,47 @@ import csv
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
-import numpy as np
-
-import dftfd
 from dftfd import discover
 from dftfd.benchmarks.collections import read_set
 from dftfd.discovery.candidate_fits import Problem
 from dftfd.discovery.forms import native_correlation, native_exchange
 from dftfd.discovery.points import TrainingPoints, ledger_in
 from dftfd.discovery.scores import (
+    benchmark_set_of,
     ratio,
     score_of,
     score_on_benchmark,
     score_on_fixed_densities,
+    score_self_consistent,
+    used_reactions,
+    with_dispersion,
     without_reactions,
 )
-from dftfd.functionals.named_files import functional_in_file
-from dftfd.libcint.mole import HARTREE_IN_KCAL as KCAL
-from dftfd.terms.dispersion import correction
 
 CONDITIONS = ["ex_nonpositive", "ex_bounded", "ec_nonpositive", "ec_scaling", "uc_monotone", "lieb_oxford"]
 CONDITIONS += ["lieb_oxford_exc", "tc_upper"]  # all that PBE obeys
 COMMON = {"generations": 100_000, "conditions": {"prove": CONDITIONS}}
 SEARCHES = {
-    "gga": {"exchange": {"ingredients": ["s2"]}, "correlation": {"form": "pbe", "ingredients": ["y", "t2"]}},
+    "gga": {
+        "exchange": {"ingredients": ["s2"]},
+        "correlation": {"form": "pbe", "ingredients": ["y", "t2"]},
+        "dispersion": "revpbe-d3bj",
+    },
     "mgga": {
         "exchange": {"ingredients": ["s2", "alpha", "d"]},
         "correlation": {"form": "pbe", "ingredients": ["y", "alpha", "d"]},
         "conditions": {"prove": CONDITIONS, "boxes": 100_000},  # 0.75 d in correlation: 13,000 and 33,000 boxes
+        "dispersion": "r2scan-d3bj",
     },
 }
 BASIS, LIMIT, SEED, ATOMS = "def2-tzvp", 40, 1, 12
 """Of the self-consistent comparison: random reactions of molecules of so many atoms at most."""
+FINALISTS = 8
+"""Members of the front among which self-consistent calculations choose."""
 PEERS = {"pbe": "pbe", "revpbe": "pbe_r", "r2scan": "r2scan"}
-PARENTS = "b97d blyp bp86 bpbe hcth120 olyp opbe pbe pbesol revpbe rpbe rpw86pbe xlyp revtpss r2scan scan tpss".split()
 ROOT = Path(__file__).parents[2]
 
 
@@ -68,52 +72,42 @@ def searched(name: str, folder: Path, hours: float, jobs: int):
     return discover(given, folder=folder, resume=True, hours=max(hours - had, 1e-6), jobs=jobs, on_step=step)
 
 
-def scores_on_fixed_densities(found, folder: Path) -> dict:
-    """name -> Score on the held-out reactions, of the member of the front with the best own score and of its peers."""
+def best_of(found, folder: Path, jobs: int):
+    """The member of the front whose self-consistent error of validation reactions is least.
+
+    Of at most FINALISTS whose error on fixed densities is at most half above the least; errors in validation.csv.
+    """
+    least = min(f.score for f in found.front)
+    near = [f for f in reversed(found.front) if f.score < 1.5 * least]
+    near = {found.name_of(f): f for f in near[:: -(-len(near) // FINALISTS)]}
+    options = {"basis": BASIS, "jobs": jobs, "record": folder / "validation.jsonl"}
+    points = TrainingPoints.read().of("validation")
+    scores = score_self_consistent([f"{folder / name}.py:{name}" for name in near], points, **options)
+    rows = [f"{name},{near[name].score:.3f},{scores[name].mean_absolute:.3f}" for name in near]
+    (folder / "validation.csv").write_text("\n".join(["functional,fixed densities,self-consistent", *rows, ""]))
+    return near[min(near, key=lambda name: scores[name].mean_absolute)]
+
+
+def scores_on_fixed_densities(found, best, folder: Path) -> dict:
+    """name -> Score on the held-out reactions, of a member of the front and of its peers."""
     points = TrainingPoints.read().held_out(ledger_in(folder), f"comparison of the best of {found.specification.name}")
-    best = min(found.front, key=lambda f: f.score)
-    errors = Problem.of_points(points, found.specification.form).values(best.candidate)
+    own = with_dispersion(points, *found.specification.dispersion)
+    errors = Problem.of_points(own, found.specification.form).values(best.candidate)
     scores = {found.name_of(best): score_of(errors, points.reaction_names, points.reaction_weight)}
     c = points.c_rs, points.c_zeta, points.c_s2, points.c_alpha
     for peer, x in PEERS.items():
         kind, of_c = ("mgga", "r2scan") if peer == "r2scan" else ("gga", "pbe")
         F_x = native_exchange(f"{kind}_x_{x}", points.x_s2, points.x_alpha)
-        scores[peer] = score_on_fixed_densities(points, F_x, native_correlation(f"{kind}_c_{of_c}", *c))
+        own = with_dispersion(points, "d3bj", peer)
+        scores[peer] = score_on_fixed_densities(own, F_x, native_correlation(f"{kind}_c_{of_c}", *c))
     return scores
 
 
-def dispersed(functional: str, folder: Path, jobs: int) -> str:
-    """FILE.py:NAME of the functional with D3(BJ), whose parameters are those of a published semilocal functional.
-
-    That with the smallest mean absolute error for A24, which is used for nothing else; errors of all in a24.csv.
-    """
-    path, name = functional.split(":")
-    verdict = dftfd.benchmark("a24", functional_in_file(functional), jobs=jobs, record=folder / "a24.jsonl")
-    species, known = verdict.benchmark_set.species, verdict.known(name)
-    molecules = {
-        key: dftfd.molecule(species[key].atoms, basis="sto-3g") for r, _ in known for key, _ in r.stoichiometry
-    }
-    errors = {}
-    for parent in PARENTS:
-        of = {key: KCAL * correction(molecule, "d3bj", parent)[0] for key, molecule in molecules.items()}
-        shift = [sum(c * of[key] for key, c in reaction.stoichiometry) for reaction, _ in known]
-        errors[parent] = float(np.abs([error for _, error in known] + np.array(shift)).mean())
-    ranked = sorted(errors, key=errors.get)
-    rows = [f"{parent},{errors[parent]:.3f}" for parent in ranked]
-    (folder / "a24.csv").write_text("\n".join(["functional,mean absolute error for A24", *rows, ""]))
-    own = Path(path).with_name(f"{name}_d3.py")
-    own.write_text(
-        f"{Path(path).read_text()}\n\nfrom dataclasses import replace\n\n"
-        f'{name}_d3 = register(replace({name}, dispersion=("d3bj", "{ranked[0]}")).named("{name}_d3"))\n'
-    )
-    return f"{own}:{name}_d3"
-
-
-def self_consistent_scores(found, folder: Path, data: str, jobs: int) -> dict:
-    """name -> Score on random reactions of GSCDB137 but those of the search and of A24, all with D3."""
-    best = found.name_of(min(found.front, key=lambda f: f.score))
-    own, why = dispersed(f"{folder / best}.py:{best}", folder, jobs), f"comparison of {best}"
-    points, every = TrainingPoints.read(), without_reactions(read_set("gscdb", data), read_set("a24"))
+def self_consistent_scores(best: str, folder: Path, data: str, jobs: int) -> dict:
+    """name -> Score on random reactions of GSCDB137 but those of the search, all with D3(BJ)."""
+    own, why = f"{folder / best}.py:{best}", f"comparison of {best}"
+    points, every = TrainingPoints.read(), read_set("gscdb", data)
+    every = without_reactions(every, benchmark_set_of(used_reactions(points)))
     small = lambda r: all(every.species[name].atoms.count(";") <= ATOMS for name, _ in r.stoichiometry)
     reactions = every.of(r for r in every.reactions if small(r)).sample(LIMIT, SEED)
     functionals = [own, "pbe-d3bj", "revpbe-d3bj", "r2scan-d3bj"]
@@ -143,19 +137,23 @@ if __name__ == "__main__":
     asked.add_argument("folder", type=Path)
     asked.add_argument("--hours", type=float, default=3.0)
     asked.add_argument("--jobs", type=int, default=2)
+    asked.add_argument("--only", choices=SEARCHES, help="one of the searches, without rediscovery")
     asked.add_argument("--seeds", type=int, default=10)
     asked.add_argument("--gscdb", help="folder of GSCDB137, for the self-consistent comparison")
     given = asked.parse_args()
-    for name in SEARCHES:
+    for name in [given.only] if given.only else SEARCHES:
         folder = given.folder / name
         found = searched(name, folder, given.hours, given.jobs)
         print(found, flush=True)
         if not found.front:
             continue
-        compared(folder / "held_out.csv", lambda found=found, folder=folder: scores_on_fixed_densities(found, folder))
+        best = best_of(found, folder, given.jobs)
+        compared(folder / "held_out.csv", partial(scores_on_fixed_densities, found, best, folder))
         if given.gscdb:
-            make = lambda found=found, folder=folder: self_consistent_scores(found, folder, given.gscdb, given.jobs)
-            compared(folder / "benchmark.csv", make)
+            own = found.name_of(best)
+            compared(folder / "benchmark.csv", partial(self_consistent_scores, own, folder, given.gscdb, given.jobs))
+    if given.only:
+        sys.exit()
     words = ["--seeds", str(given.seeds), "--jobs", str(given.jobs), "--hours", "1"]
     records = ["--records", str(given.folder / "rediscovery")]
     subprocess.run([sys.executable, ROOT / "data/discovery/rediscover.py", *words, *records], check=True)
