@@ -1,8 +1,9 @@
 """Densities of the molecules of dftfd's own benchmark sets on grids: python data/discovery/make_densities.py FOLDER
 
 One file a molecule, cheap reactions first, with a budget of processor time. What is there, in the folder or in
-dftfd/discovery/points.npz, is not computed again. `make_points.py` adds them to that file. Anions are left out:
-def2-QZVP has no diffuse functions.
+dftfd/discovery/points.npz, is not computed again; with --all, what measure_points.py and self_consistent.py need, only
+what is in the folder. `make_points.py` adds the molecules to that file. Anions are left out: def2-QZVP has no diffuse
+functions.
 """
 
 import argparse
@@ -73,8 +74,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--until", default="")
     parser.add_argument("--subsets", nargs="*", help="only reactions of these")
-    parser.add_argument("--part", type=int, default=0, help="which of the processes this is, from 0")
-    parser.add_argument("--parts", type=int, default=1, help="processes that share the work")
+    parser.add_argument("--all", action="store_true", help="those in points.npz, too")
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
     found = whole_set()
@@ -82,7 +82,8 @@ def main():
     names = {name: distinct[key][0] for name, key in keys.items()}
     systems = dict(distinct.values())
     (given.folder / "names.json").write_text(json.dumps(names))
-    order = wanted(found, names, systems, {*TrainingPoints.read().molecules}, given.subsets)[given.part :: given.parts]
+    there = set() if given.all else {*TrainingPoints.read().molecules}
+    order = wanted(found, names, systems, there, given.subsets)
     print(len(order), "molecules,", len(found.reactions), "reactions", flush=True)
     spent = 0.0
     for k, name in enumerate(order):

@@ -42,6 +42,7 @@ def roles(reactions) -> list[str]:
     for k in rng.permutation(w4_11)[: len(w4_11) // 2]:
         found[k] = "held out"
     rest = [k for k, role in enumerate(found) if role == "training"]
+    # A24 came later, and leaves the roles of the others as they were
     for own in ([k for k in rest if reactions[k].subset != "A24"], [k for k in rest if reactions[k].subset == "A24"]):
         for k in rng.permutation(own)[: round(VALIDATION * len(own))]:
             found[k] = "validation"

@@ -80,8 +80,8 @@ def run_in_one_loop(program: ScalarProgram, inputs, numbers=()) -> list:
         return _loop(program, inputs, absent, numbers)
     nodes, found = list(program.nodes), []
     for group in groups_for_loops(program):
-        for i in group:
-            nodes[i] = Node("input", value=program.n_inputs + len(found) + group.index(i))
+        for place, i in enumerate(group, program.n_inputs + len(found)):
+            nodes[i] = Node("input", value=place)
         found += _loop(replace(program, outputs=group), inputs, absent, numbers)
     rest = ScalarProgram(tuple(nodes), program.outputs, program.n_inputs + len(found))
     return plain(rest, found)
