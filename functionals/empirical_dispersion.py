@@ -18,12 +18,14 @@ H. Kruse, S. Grimme, J. Chem. Phys. 136, 154101 (2012). doi:10.1063/1.3700154 (g
 import functools
 import re
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 
 from dftfd.errors import FunctionalError, UnsupportedError, closest_names
 from dftfd.functionals.aliases import COMBINATIONS, OTHER_PROGRAMS, refuse_ambiguous
 from dftfd.runtime.json_reader import shipped_json
+from dftfd.runtime.written_numbers import real
 
 VERSIONS = ("d2", "d3bj", "d3zero", "d3bjm", "d3zerom", "d3op", "d4", "d4rev", "3c")
 """Suffixes; those of D3 may end in 'atm', for the three-body term, which D4 always has."""
@@ -60,8 +62,27 @@ def _numbers() -> dict[tuple[str, str], dict[str, float]]:
 
 
 def numbers_of(part: str, parameters: str) -> dict[str, float]:
-    """The table's numbers of one correction, as 'd4' of 'd4+gcp', by their makers' name; none for what it lacks."""
-    return _numbers().get((part, parameters), {})
+    """Numbers of one correction, as 'd4' of 'd4+gcp': the table's by their makers' name, none for what it lacks, or
+    those of a text such as 's8=0.79 a1=0.49 a2=5.73', for d3bj and d4. FunctionalError for a text that is none."""
+    if not is_own(parameters):
+        return _numbers().get((part, parameters), {})
+    if part not in ("d3bj", "d3bjatm", "d4"):
+        raise FunctionalError(f"dispersion {part!r} with {parameters!r}: d3bj, d3bjatm and d4 take own parameters.")
+    given = dict(word.partition("=")[::2] for word in parameters.split())
+    numbers = {name: real(value) for name, value in given.items()}
+    needed = {"s8", "a1", "a2"}
+    is_whole = needed <= numbers.keys() <= needed | {"s6"} and len(given) == len(parameters.split())
+    if not is_whole or any(x is None or not 0 <= x < np.inf for x in numbers.values()):
+        raise FunctionalError(
+            f"dispersion parameters {parameters!r}: 's8=... a1=... a2=...' with numbers that are not negative expected "
+            "(a2 in bohr), and s6=... where it is not 1."
+        )
+    return {name: float(cast(float, x)) for name, x in numbers.items()}
+
+
+def is_own(parameters: str) -> bool:
+    """Whether the parameters of a correction are given as numbers."""
+    return "=" in parameters
 
 
 def basis_of(dispersion: tuple[str, str]) -> str | None:

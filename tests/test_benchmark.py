@@ -371,7 +371,7 @@ RMSE_OF_GSCDB = {
 
 def test_sets_that_come_along_are_whole():
     """Nothing is left out, sources are named, and references with Q-Chem's energies give GSCDB's own errors."""
-    assert set(shipped_sets()) == {"quick", "w4-17", "bh46", "dbh22", "s22", "a24", "g21ip", "g21ea"}
+    assert set(shipped_sets()) == {"quick", "w4-17", "bh46", "dbh22", "s22", "a24", "g21ip", "g21ea", "mixed"}
     for name in shipped_sets():
         found = read_set(name)
         assert not found.left_out and found.source and all(subset.source for subset in found.subsets.values())

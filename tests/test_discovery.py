@@ -24,6 +24,7 @@ from dftfd.discovery.candidate_fits import (
     left_sides,
     proof_of,
 )
+from dftfd.discovery.damping import with_dispersion
 from dftfd.discovery.expressions import (
     FUNCTIONS,
     INGREDIENTS,
@@ -50,7 +51,6 @@ from dftfd.discovery.forms import (
 from dftfd.discovery.points import TrainingPoints
 from dftfd.discovery.proposers import Enumeration, Evolution, Growth, Member, Population, candidates_in
 from dftfd.discovery.running import read
-from dftfd.discovery.scores import with_dispersion
 from dftfd.errors import CheckpointError, DftfdError, FileError, InputError
 from dftfd.functionals.named_files import functional_in_file
 from dftfd.functionals.registry import get_functional

@@ -1,6 +1,7 @@
 """D3 and D4 corrections as suffix of a functional: energies, gradients and names against PySCF's own (mf.disp)."""
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -148,6 +149,44 @@ def test_whole_calculation(tmp_path):
     assert loaded.functional.dispersion == ("d3bj", "pbe") and loaded.energies == result.energies
     handed_over = result.to_pyscf()
     assert handed_over.energy_tot(handed_over.make_rdm1()) == pytest.approx(result.energy, abs=1e-8)
+
+
+@pytest.mark.parametrize("version", ["d3bj", "d3bjatm", "d4"])
+def test_own_damping_parameters(version, tmp_path):
+    """Those of PBE or r2SCAN as numbers give the correction of the name; a calculation has them, and its file."""
+    molecule = dftfd.molecule(DIMER, basis="sto-3g")
+    name = "r2scan" if version == "d4" else "pbe"
+    numbers = {"pbe": "s8=0.7875 a1=0.4289 a2=4.4407", "r2scan": "s8=0.6018749 a1=0.51559235 a2=5.77342911"}[name]
+    energy, gradient = correction(molecule, version, numbers)
+    expected = correction(molecule, version, name)
+    assert energy == pytest.approx(expected[0], rel=1e-12)
+    np.testing.assert_allclose(gradient, expected[1], atol=1e-14)
+    assert correction(molecule, version, f"{numbers} s6=0.5")[0] != energy
+    if version == "d3bj":
+        own = replace(dftfd.get_functional("lda"), dispersion=(version, numbers))
+        result = dftfd.run_scf(molecule, own, grid_level=0)
+        assert result.energies["dispersion"] == energy
+        result.save(tmp_path / "own.h5")
+        assert load_result(tmp_path / "own.h5", functional=own).energies == result.energies
+        with pytest.raises(UnsupportedError, match="which PySCF lacks"):
+            result.to_pyscf()
+
+
+@pytest.mark.parametrize(
+    "version, text",
+    [
+        ("d3bj", "s8=1 a1=0.4"),
+        ("d3bj", "s8=1 a1=0.4 a2=x"),
+        ("d3bj", "s8=1 a1=-0.4 a2=5"),
+        ("d3bj", "s8=1 s8=1 a1=0.4 a2=5"),
+        ("d4", "s8=1 a1=0.4 a2=5 b=1"),
+        ("d3bj", "s8=nan a1=0.4 a2=5"),
+        ("d3zero", "s8=1 a1=0.4 a2=5"),
+    ],
+)
+def test_damping_parameters_that_are_none(version, text):
+    with pytest.raises(FunctionalError, match="dispersion parameters|take own parameters"):
+        correction(dftfd.molecule(DIMER, basis="sto-3g"), version, text)
 
 
 @pytest.mark.parametrize("xc", sample(["hf-d3bjatm", "wb97x-d4"], ["hf-d3bjatm"]))

@@ -1,5 +1,6 @@
-"""Make the sets of dftfd/benchmarks/shipped from a copy of GSCDB: python data/benchmark_sets/make_sets.py PATH
+"""Make the sets of dftfd/benchmarks/shipped from a copy of GSCDB: python data/benchmark_sets/make_sets.py PATH DIET
 
+DIET: a copy of DietGMTKN55 and of GMTKN55, whose diet-150 shares no reaction with the set "mixed".
 Reactions, references, geometries and Q-Chem's total energies are GSCDB's (CC BY 4.0); chosen, converted to kcal/mol and
 written in dftfd's form. Reactions whose sign is that of a binding energy are left as they are.
 """
@@ -9,8 +10,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
+from dftfd.benchmarks import read_set
 from dftfd.benchmarks.gscdb import read_gscdb, read_totals
-from dftfd.benchmarks.reactions import Subset, document_of
+from dftfd.benchmarks.reactions import Subset, composition, document_of
+from dftfd.discovery.scores import without_reactions
 from dftfd.libcint.mole import HARTREE_IN_KCAL
 from dftfd.system.molecule import molecule
 
@@ -91,7 +96,13 @@ def renamed(found, subset, kind, source):
     return replace(found, name=subset, species=species, reactions=tuple(reactions), subsets=described)
 
 
-def main(path):
+EACH, ATOMS, FUNCTIONS, SEED = 3, 12, 400, 20261130
+"""Of the set "mixed": reactions of a subset, atoms and functions (def2-QZVP) of a molecule at most."""
+NOT_MIXED = {"AE18", "V30", "RG10N", "He3"}
+"""Total energies of atoms, and energies along curves."""
+
+
+def main(path, diet):
     totals = {xc: read_totals(path, xc) for xc in PUBLISHED}
     made = {}
     for name, (subset, kind, source) in SETS.items():
@@ -102,6 +113,7 @@ def main(path):
         made[name] = found
         written(name, found)
     quick(made)
+    mixed(path, diet, totals, made)
 
 
 def quick(made):
@@ -137,5 +149,38 @@ def quick(made):
     written("quick", whole)
 
 
+def mixed(path, diet, totals, made):
+    """Some reactions of each subset of GSCDB137 at random: small molecules, no anions, none of the other sets."""
+    found = read_gscdb(path)
+    for other in (*made.values(), read_set("diet:150", diet)):
+        found = without_reactions(found, other)
+    small = {}
+
+    def is_small(label):
+        one = found.species[label]
+        if label not in small:
+            atoms = composition(one)
+            small[label] = isinstance(atoms, dict) and one.charge >= 0 and sum(atoms.values()) <= ATOMS
+            small[label] &= small[label] and molecule(one.atoms, "def2-qzvp", one.charge, one.spin).n_ao <= FUNCTIONS
+        return small[label]
+
+    rng, kept = np.random.default_rng(SEED), []
+    for subset in sorted({r.subset for r in found.reactions} - NOT_MIXED):
+        own = [r for r in found.reactions if r.subset == subset and all(is_small(one) for one, _ in r.stoichiometry)]
+        # other distances of the same molecules are one reaction
+        chosen = found.of([])
+        for k in rng.permutation(len(own)):
+            if len(chosen.reactions) < EACH and without_reactions(found.of([own[k]]), chosen).reactions:
+                chosen = found.of([*chosen.reactions, own[k]])
+        kept += sorted(chosen.reactions, key=lambda r: own.index(r))
+    found = with_published(found.of(kept), totals)
+    species = {label: replace(one, basis=None) for label, one in found.species.items()}
+    described = {r.subset: found.subsets[r.subset] for r in found.reactions}
+    title = "Reactions of all kinds between small molecules, at most three of a subset"
+    found = replace(found, name="mixed", title=title, species=species, subsets=described, source=LICENCE)
+    print(len(found.reactions), "reactions,", len(species), "molecules,", len(described), "subsets")
+    written("mixed", found)
+
+
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:3])

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from dftfd.discovery.damping import with_dispersion
 from dftfd.discovery.forms import native_correlation, native_exchange
 from dftfd.discovery.points import TrainingPoints
-from dftfd.discovery.scores import score_on_fixed_densities, with_dispersion
+from dftfd.discovery.scores import score_on_fixed_densities
 
 FUNCTIONALS = {
     "PBE": ("gga_x_pbe", "gga_c_pbe", "pbe"),
@@ -41,7 +42,9 @@ def score(points, exchange, correlation, parameters):
 if __name__ == "__main__":
     every = TrainingPoints.read()
     every = every.chosen([role != "held out" for role in every.role])
-    parts = {f"{name}, {np.isin(every.subsets, own).sum()}": np.isin(every.subsets, own) for name, own in SETS.items()}
+    masks = {name: np.isin(every.subsets, own) for name, own in SETS.items()}
+    masks["all other kinds"] = ~np.any([*masks.values()], axis=0)
+    parts = {f"{name}, {mask.sum()}": mask for name, mask in masks.items()}
     rows = [["", *parts]]
     for name, given in FUNCTIONALS.items():
         row = [name]

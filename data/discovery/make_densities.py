@@ -73,6 +73,7 @@ def main():
     parser.add_argument("--basis", default=BASIS)
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--until", default="")
+    parser.add_argument("--part", type=int, nargs=2, default=(0, 1), metavar=("K", "N"), help="every N-th from K on")
     parser.add_argument("--subsets", nargs="*", help="only reactions of these")
     parser.add_argument("--all", action="store_true", help="those in points.npz, too")
     given = parser.parse_args()
@@ -86,7 +87,8 @@ def main():
     order = wanted(found, names, systems, there, given.subsets)
     print(len(order), "molecules,", len(found.reactions), "reactions", flush=True)
     spent = 0.0
-    for k, name in enumerate(order):
+    first, step = given.part
+    for k, name in list(enumerate(order))[first::step]:
         system, file = systems[name], given.folder / (name.replace("/", "__") + ".npz")
         if file.exists():
             spent += float(np.load(file)["seconds"])

@@ -7,9 +7,11 @@ there.
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from known_functionals import FUNCTIONALS, score
 from make_densities import whole_set
 
 from dftfd.discovery import compression
@@ -21,6 +23,8 @@ SEED = 20261128
 VALIDATION = 0.25
 """Share of the reactions that are not held out."""
 
+REFERENCES = "PBE", "revPBE", "r2SCAN"
+
 NOT_IN_W4_11 = """
 allyl benzene beta-lactim borole c2cl2 c2cl4 c2cl6 c2clh c2clh3 c2clh5 c2f4 c2f6 ccl2h2 ccl2o ccl3h ccl4 cclh3 cf2cl2
 ch2clf ch3ph2 chf3 cis-c2f2cl2 clcof clno cyclobutadiene cyclobutane cyclobutene cyclopentadiene cyclopropane
@@ -30,8 +34,8 @@ thiophene trans-c2f2cl2
 """.split()
 """Atomisation energies of W4-17 that W4-11 does not have."""
 
-WEIGHT = {"A24": 10.0, "BH46": 2.0, "DBH22": 2.0}
-"""Of a reaction's error: barriers and interaction energies are smaller than atomisation energies."""
+MIXED, LEAST = "mixed", 0.2
+"""The set with all kinds of reactions; the least mean error of a subset [kcal/mol], for its weight."""
 
 
 def roles(reactions) -> list[str]:
@@ -42,11 +46,23 @@ def roles(reactions) -> list[str]:
     for k in rng.permutation(w4_11)[: len(w4_11) // 2]:
         found[k] = "held out"
     rest = [k for k, role in enumerate(found) if role == "training"]
-    # A24 came later, and leaves the roles of the others as they were
-    for own in ([k for k in rest if reactions[k].subset != "A24"], [k for k in rest if reactions[k].subset == "A24"]):
+    # A24 and later the mixed set leave the roles of the others as they were
+    group = lambda r: 2 if next(iter(r.stoichiometry))[0].startswith(f"{MIXED}/") else int(r.subset == "A24")
+    for own in ([k for k in rest if group(reactions[k]) == number] for number in range(3)):
         for k in rng.permutation(own)[: round(VALIDATION * len(own))]:
             found[k] = "validation"
     return found
+
+
+def weights(points) -> np.ndarray:
+    """(reaction,): one over the mean error of known functionals with D3(BJ) for its subset [kcal/mol].
+
+    So a subset counts by how much better a candidate does than they do. Held-out reactions are not looked at.
+    """
+    seen = np.array([role != "held out" for role in points.role])
+    errors = np.mean([np.abs(score(points.chosen(seen), *FUNCTIONALS[name]).errors) for name in REFERENCES], axis=0)
+    own = np.array(points.subsets)
+    return np.array([1 / max(LEAST, errors[own[seen] == subset].mean()) for subset in own])
 
 
 def compressed(folder, name):
@@ -107,11 +123,12 @@ def main(folder, output=SHIPPED):
         c_alpha=c_alpha,
         stoichiometry=stoichiometry,
         reference=np.array([r.reference for r in reactions]) / HARTREE_IN_KCAL,
-        reaction_weight=np.array([WEIGHT.get(r.subset, 1.0) for r in reactions]),
+        reaction_weight=np.ones(len(rows)),
         reaction_names=tuple(f"{r.subset}/{r.name}" for r in reactions),
         subsets=tuple(r.subset for r in reactions),
         role=tuple(role[k] for k in rows),
-    ).checked()
+    )
+    points = replace(points, reaction_weight=np.round(weights(points), 4)).checked()
     points.write(output)
     counts = {name: points.role.count(name) for name in set(role)}
     print(len(rows), "of", len(found.reactions), "reactions,", len(molecules), "molecules,", counts)

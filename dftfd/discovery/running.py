@@ -13,11 +13,11 @@ import numpy as np
 
 from dftfd.batch.processes import require_client
 from dftfd.discovery.candidate_fits import VARIABLES, Demands, Problem, finite
+from dftfd.discovery.damping import with_dispersion
 from dftfd.discovery.expressions import INGREDIENTS
 from dftfd.discovery.forms import OF_CORRELATION, OF_EXCHANGE, Form, equations, file_text
 from dftfd.discovery.points import TrainingPoints, ledger_in
 from dftfd.discovery.proposers import candidates_in
-from dftfd.discovery.scores import with_dispersion
 from dftfd.discovery.search import Found, Refuted, Search, Specification, State
 from dftfd.errors import FileError, InputError, closest_names, shown
 from dftfd.functionals.registry import get_functional

@@ -4,7 +4,7 @@ An evaluation of held-out reactions is counted in a ledger, in all three tiers.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,10 +16,8 @@ from dftfd.discovery.points import ROLES, TrainingPoints, count_evaluation
 from dftfd.errors import InputError, shown
 from dftfd.functionals.named_files import functional_in_file, names_file
 from dftfd.libcint.mole import HARTREE_IN_KCAL
-from dftfd.system.molecule import molecule
-from dftfd.terms.dispersion import correction
 
-SETS = ("w4-17", "g21ip", "dbh22", "bh46", "a24")
+SETS = ("w4-17", "g21ip", "dbh22", "bh46", "a24", "mixed")
 """Sets that come with dftfd whose reactions the training points have."""
 
 BASIS = "def2-qzvp"
@@ -117,22 +115,6 @@ def score_on_benchmark(
     found = without_reactions(found, benchmark_set_of(used_reactions(points)))
     count_evaluation(ledger, f"the set {found.name}", [f"{r.subset}/{r.name}" for r in found.reactions], why)
     return scores_of(benchmark(found, _functionals(xc), **options))
-
-
-def with_dispersion(points: TrainingPoints, version: str, parameters: str) -> TrainingPoints:
-    """The points with a dispersion correction, as `Functional.dispersion` names it, in the base energies.
-
-    InputError for molecules that are in none of dftfd's own sets, whose geometries are not known.
-    """
-    species = {f"{which}/{key}": one for which in SETS for key, one in read_set(which).species.items()}
-    if unknown := [name for name in points.molecules if name not in species]:
-        raise InputError(
-            f"no geometry of {shown(unknown[0])} is known, so it has no dispersion correction; molecules SET/NAME of "
-            f"the sets {', '.join(SETS)} have one."
-        )
-    molecules = ((one.atoms, one.charge, one.spin) for one in map(species.get, points.molecules))
-    energies = [correction(molecule(a, "sto-3g", charge=q, spin=s), version, parameters)[0] for a, q, s in molecules]
-    return replace(points, base=points.base + np.array(energies))
 
 
 def used_reactions(points: TrainingPoints) -> list[str]:

@@ -1,5 +1,6 @@
 """D3, D4 and gCP corrections, by simple-dftd3 and dftd4 through pyscf-dispersion."""
 
+import ctypes
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,6 +11,9 @@ from dftfd.libcint.mole import mole_of_nuclei, quiet
 _WITH_GCP = ("hf3c", "pbeh3c", "b973c", "r2scan3c")
 """Methods of which simple-dftd3 has gCP or its short-range part, with the basis set that belongs to them."""
 
+_ANY = "pbe"
+"""A functional with parameters, for a model that gets others."""
+
 
 def dispersion_correction(
     molecule, version: str, functional: str, numbers: Mapping[str, float] | None = None
@@ -17,7 +21,8 @@ def dispersion_correction(
     """Energy [hartree] and its gradient (atom, 3) [hartree/bohr]; ghosts have no part in it.
 
     version, functional: 'd3bj', ..., 'd4' or 'gcp', and the name of the parameters in simple-dftd3 and dftd4.
-    numbers: D4's, in the place of dftd4's own of this name: damping, and ga and gc of the charge scaling.
+    numbers: D4's, in the place of dftd4's own of this name: damping, and ga and gc of the charge scaling. With no name
+    (an empty one), the damping s8, a1, a2, s6 of 'd3bj', 'd3bjatm' or 'd4'.
     Raises MissingDependencyError without the package, FunctionalError where there are no parameters.
     """
     real = np.flatnonzero(~np.array(molecule.ghost))
@@ -44,15 +49,27 @@ def _model(nuclei, version, functional, numbers):
                 return _counterpoise(gcp, nuclei, functional.replace("-", ""))
             if version == "d4":
                 scaling = {name: numbers.pop(name) for name in ("ga", "gc") if name in numbers}
-                model = dftd4.DFTD4Dispersion(nuclei, xc=functional, **scaling)
+                model = dftd4.DFTD4Dispersion(nuclei, xc=functional or _ANY, **scaling)
                 if numbers:
                     model.set_param(**numbers)
                 return model
-            return dftd3.DFTD3Dispersion(
-                nuclei, xc=functional, version=version.removesuffix("atm"), atm=version.endswith("atm")
-            )
+            has_three, version = version.endswith("atm"), version.removesuffix("atm")
+            model = dftd3.DFTD3Dispersion(nuclei, xc=functional or _ANY, version=version, atm=has_three)
+            return model if functional else _damped(dftd3.libdftd3, model, has_three, **numbers)
     except RuntimeError as error:
         raise FunctionalError(f"there is no {version} correction of {functional!r}: {error}.") from error
+
+
+def _damped(library, model, has_three, *, s8, a1, a2, s6=1.0):
+    """The D3 model with other parameters, for which pyscf-dispersion has no function."""
+    library.dftd3_new_rational_damping.restype = type(model._param)
+    error = library.dftd3_new_error()
+    numbers = s6, s8, float(has_three), a1, a2, 14.0  # the last one: exponent of the three-body term's damping
+    param = library.dftd3_new_rational_damping(error, *map(ctypes.c_double, numbers))
+    library.dftd3_delete_error(ctypes.byref(error))
+    library.dftd3_delete_param(ctypes.byref(model._param))
+    model._param = param
+    return model
 
 
 def _counterpoise(package, nuclei, method):

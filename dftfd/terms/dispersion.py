@@ -5,7 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from dftfd.errors import UnsupportedError
-from dftfd.functionals.empirical_dispersion import numbers_of, pairwise_dispersion
+from dftfd.functionals.empirical_dispersion import is_own, numbers_of, pairwise_dispersion
 from dftfd.libcint.dispersion_correction import dispersion_correction
 from dftfd.terms.term import Contribution, PySCFPart, Term
 
@@ -19,7 +19,7 @@ def correction(molecule, version: str, functional: str) -> tuple[float, np.ndarr
 def _part(molecule, version, functional):
     numbers = numbers_of(version, functional)
     if version not in ("d2", "chg"):
-        return dispersion_correction(molecule, version, functional, numbers)
+        return dispersion_correction(molecule, version, "" if is_own(functional) else functional, numbers)
     real, gradient = np.flatnonzero(~np.array(molecule.ghost)), np.zeros((molecule.n_atoms, 3))
     atoms = molecule.atomic_numbers[real], molecule.coordinates[real]
     energy, gradient[real] = pairwise_dispersion(*atoms, **numbers)
@@ -51,7 +51,7 @@ class DispersionEnergy(Term):
 
     def in_pyscf(self):
         _, version, functional = self._of
-        if not version.startswith(("d3", "d4")) or "+" in version:
+        if not version.startswith(("d3", "d4")) or "+" in version or is_own(functional):
             raise UnsupportedError(
                 f"to_pyscf() cannot hand over the correction {version!r} of {functional!r}, which PySCF lacks; run the "
                 "calculation without it."

@@ -19,7 +19,8 @@ from pathlib import Path
 from dftfd import discover
 from dftfd.benchmarks.collections import read_set
 from dftfd.discovery.candidate_fits import Problem
-from dftfd.discovery.forms import native_correlation, native_exchange
+from dftfd.discovery.damping import fitted_damping, with_dispersion
+from dftfd.discovery.forms import file_text, native_correlation, native_exchange
 from dftfd.discovery.points import TrainingPoints, ledger_in
 from dftfd.discovery.scores import (
     benchmark_set_of,
@@ -29,9 +30,9 @@ from dftfd.discovery.scores import (
     score_on_fixed_densities,
     score_self_consistent,
     used_reactions,
-    with_dispersion,
     without_reactions,
 )
+from dftfd.functionals.named_files import functional_in_file
 
 CONDITIONS = ["ex_nonpositive", "ex_bounded", "ec_nonpositive", "ec_scaling", "uc_monotone", "lieb_oxford"]
 CONDITIONS += ["lieb_oxford_exc", "tc_upper"]  # all that PBE obeys
@@ -39,7 +40,7 @@ COMMON = {"generations": 100_000, "conditions": {"prove": CONDITIONS}}
 SEARCHES = {
     "gga": {
         "exchange": {"ingredients": ["s2"]},
-        "correlation": {"form": "pbe", "ingredients": ["y", "t2"]},
+        "correlation": {"form": "pbe", "ingredients": ["y", "t2", "s2"]},
         "dispersion": "revpbe-d3bj",
     },
     "mgga": {
@@ -49,7 +50,7 @@ SEARCHES = {
         "dispersion": "r2scan-d3bj",
     },
 }
-BASIS, LIMIT, SEED, ATOMS = "def2-tzvp", 40, 1, 12
+BASIS, LIMIT, SEED, ATOMS = "def2-tzvp", 100, 2, 12
 """Of the self-consistent comparison: random reactions of molecules of so many atoms at most."""
 FINALISTS = 8
 """Members of the front among which self-consistent calculations choose."""
@@ -72,28 +73,42 @@ def searched(name: str, folder: Path, hours: float, jobs: int):
     return discover(given, folder=folder, resume=True, hours=max(hours - had, 1e-6), jobs=jobs, on_step=step)
 
 
+def damped(found, f, folder: Path) -> str:
+    """FILE.py:NAME of a member of the front with damping parameters fitted to the training reactions.
+
+    The search has those of another functional.
+    """
+    name, form = f"{found.name_of(f)}_d", found.specification.form
+    if not (file := folder / f"{name}.py").exists():
+        points = TrainingPoints.read().of("training")
+        dispersion = fitted_damping(points, Problem.of_points(points, form).values(f.candidate))
+        file.write_text(file_text(form, f.candidate, name, [f"Dispersion: {' '.join(dispersion)}."], dispersion))
+    return f"{file}:{name}"
+
+
 def best_of(found, folder: Path, jobs: int):
-    """The member of the front whose self-consistent error of validation reactions is least.
+    """The member of the front whose self-consistent error of validation reactions is least, and its file.
 
     Of at most FINALISTS whose error on fixed densities is at most half above the least; errors in validation.csv.
     """
     least = min(f.score for f in found.front)
     near = [f for f in reversed(found.front) if f.score < 1.5 * least]
-    near = {found.name_of(f): f for f in near[:: -(-len(near) // FINALISTS)]}
+    near = {damped(found, f, folder): f for f in near[:: -(-len(near) // FINALISTS)]}
     options = {"basis": BASIS, "jobs": jobs, "record": folder / "validation.jsonl"}
     points = TrainingPoints.read().of("validation")
-    scores = score_self_consistent([f"{folder / name}.py:{name}" for name in near], points, **options)
-    rows = [f"{name},{near[name].score:.3f},{scores[name].mean_absolute:.3f}" for name in near]
+    scores = dict(zip(near, score_self_consistent([*near], points, **options).values(), strict=True))
+    rows = [f"{found.name_of(f)},{f.score:.3f},{scores[name].mean_absolute:.3f}" for name, f in near.items()]
     (folder / "validation.csv").write_text("\n".join(["functional,fixed densities,self-consistent", *rows, ""]))
-    return near[min(near, key=lambda name: scores[name].mean_absolute)]
+    best = min(near, key=lambda name: scores[name].mean_absolute)
+    return near[best], best
 
 
-def scores_on_fixed_densities(found, best, folder: Path) -> dict:
+def scores_on_fixed_densities(found, best, file: str, folder: Path) -> dict:
     """name -> Score on the held-out reactions, of a member of the front and of its peers."""
     points = TrainingPoints.read().held_out(ledger_in(folder), f"comparison of the best of {found.specification.name}")
-    own = with_dispersion(points, *found.specification.dispersion)
+    own = with_dispersion(points, *functional_in_file(file).dispersion)
     errors = Problem.of_points(own, found.specification.form).values(best.candidate)
-    scores = {found.name_of(best): score_of(errors, points.reaction_names, points.reaction_weight)}
+    scores = {found.name_of(best): score_of(errors, points.reaction_names)}
     c = points.c_rs, points.c_zeta, points.c_s2, points.c_alpha
     for peer, x in PEERS.items():
         kind, of_c = ("mgga", "r2scan") if peer == "r2scan" else ("gga", "pbe")
@@ -103,9 +118,9 @@ def scores_on_fixed_densities(found, best, folder: Path) -> dict:
     return scores
 
 
-def self_consistent_scores(best: str, folder: Path, data: str, jobs: int) -> dict:
+def self_consistent_scores(own: str, folder: Path, data: str, jobs: int) -> dict:
     """name -> Score on random reactions of GSCDB137 but those of the search, all with D3(BJ)."""
-    own, why = f"{folder / best}.py:{best}", f"comparison of {best}"
+    why = f"comparison of {own.rpartition(':')[2]}"
     points, every = TrainingPoints.read(), read_set("gscdb", data)
     every = without_reactions(every, benchmark_set_of(used_reactions(points)))
     small = lambda r: all(every.species[name].atoms.count(";") <= ATOMS for name, _ in r.stoichiometry)
@@ -147,10 +162,9 @@ if __name__ == "__main__":
         print(found, flush=True)
         if not found.front:
             continue
-        best = best_of(found, folder, given.jobs)
-        compared(folder / "held_out.csv", partial(scores_on_fixed_densities, found, best, folder))
+        best, own = best_of(found, folder, given.jobs)
+        compared(folder / "held_out.csv", partial(scores_on_fixed_densities, found, best, own, folder))
         if given.gscdb:
-            own = found.name_of(best)
             compared(folder / "benchmark.csv", partial(self_consistent_scores, own, folder, given.gscdb, given.jobs))
     if given.only:
         sys.exit()

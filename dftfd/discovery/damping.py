@@ -1,0 +1,76 @@
+"""Dispersion corrections of the training points, and damping parameters fitted to their reactions.
+
+D3(BJ) is E6(a1, a2) + s8 E8(a1, a2): S. Grimme, S. Ehrlich, L. Goerigk, J. Comput. Chem. 32, 1456 (2011).
+doi:10.1002/jcc.21759
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from scipy.optimize import minimize
+
+from dftfd.benchmarks import read_set
+from dftfd.discovery.points import TrainingPoints
+from dftfd.discovery.scores import SETS
+from dftfd.errors import InputError, shown
+from dftfd.libcint.mole import HARTREE_IN_KCAL
+from dftfd.system.molecule import Molecule, molecule
+from dftfd.terms.dispersion import correction
+
+START, BOUNDS, LARGEST_S8 = (0.4, 5.0), ((0.0, 1.0), (2.0, 8.0)), 5.0
+"""Of a1 and a2 [bohr]."""
+
+
+def with_dispersion(points: TrainingPoints, version: str, parameters: str) -> TrainingPoints:
+    """The points with a dispersion correction, as `Functional.dispersion` names it, in the base energies.
+
+    InputError for molecules that are in none of dftfd's own sets, whose geometries are not known.
+    """
+    return replace(points, base=points.base + _energies(_molecules(points), version, parameters))
+
+
+def fitted_damping(points: TrainingPoints, errors: np.ndarray, version: str = "d3bj") -> tuple[str, str]:
+    """The correction, as `Functional.dispersion`, whose s8, a1 and a2 [bohr] make the errors of reactions smallest.
+
+    errors: (reaction,) [kcal/mol] of a functional without a correction, computed less reference; the sum of their
+    squares, with the weights of `points`, is minimised.   version: 'd3bj' or 'd4'.
+    """
+    needed = np.any(points.stoichiometry != 0, axis=0)
+    molecules = [one for one, is_needed in zip(_molecules(points), needed, strict=True) if is_needed]
+    S = points.stoichiometry[:, needed] * HARTREE_IN_KCAL
+    weight = np.sqrt(points.reaction_weight / points.reaction_weight.sum())
+
+    def with_s8(a):
+        """(s8, residuals) for a1 and a2."""
+        E6, whole = (S @ _energies(molecules, version, _text(s8, *a)) for s8 in (0.0, 1.0))
+        r, E8 = weight * (errors + E6), weight * (whole - E6)
+        s8 = float(np.clip(-(E8 @ r) / max(E8 @ E8, 1e-30), 0.0, LARGEST_S8))
+        return s8, r + s8 * E8
+
+    def loss(a):
+        _, residuals = with_s8(a)
+        return residuals @ residuals
+
+    options = {"xatol": 1e-3, "fatol": 1e-6, "maxfev": 120}
+    a = minimize(loss, START, method="Nelder-Mead", bounds=BOUNDS, options=options).x
+    return version, _text(with_s8(a)[0], *a)
+
+
+def _text(s8, a1, a2):
+    return f"s8={s8:.4f} a1={a1:.4f} a2={a2:.4f}"
+
+
+def _molecules(points) -> list[Molecule]:
+    species = {f"{which}/{key}": one for which in SETS for key, one in read_set(which).species.items()}
+    if unknown := [name for name in points.molecules if name not in species]:
+        raise InputError(
+            f"no geometry of {shown(unknown[0])} is known, so it has no dispersion correction; molecules SET/NAME of "
+            f"the sets {', '.join(SETS)} have one."
+        )
+    found = (species[name] for name in points.molecules)
+    return [molecule(one.atoms, "sto-3g", charge=one.charge, spin=one.spin) for one in found]
+
+
+def _energies(molecules, version, parameters) -> np.ndarray:
+    """(molecule,) [hartree]."""
+    return np.array([correction(one, version, parameters)[0] for one in molecules])
