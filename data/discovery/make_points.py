@@ -55,14 +55,14 @@ def roles(reactions) -> list[str]:
 
 
 def weights(points) -> np.ndarray:
-    """(reaction,): one over the mean error of known functionals with D3(BJ) for its subset [kcal/mol].
+    """(reaction,): one over the square of the mean error of known functionals with D3(BJ) for its subset [kcal/mol].
 
-    So a subset counts by how much better a candidate does than they do. Held-out reactions are not looked at.
+    So errors count in units of theirs. Held-out reactions are not looked at.
     """
     seen = np.array([role != "held out" for role in points.role])
     errors = np.mean([np.abs(score(points.chosen(seen), *FUNCTIONALS[name]).errors) for name in REFERENCES], axis=0)
     own = np.array(points.subsets)
-    return np.array([1 / max(LEAST, errors[own[seen] == subset].mean()) for subset in own])
+    return np.array([1 / max(LEAST, errors[own[seen] == subset].mean()) ** 2 for subset in own])
 
 
 def compressed(folder, name):

@@ -13,6 +13,7 @@ are varied by their logarithm.
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -35,6 +36,9 @@ RIDGE = 1e-6
 
 STEEPNESS, MARGIN = 1000.0, 2e-3
 """K [kcal/mol] and m, of the cuts; left sides are in units of the uniform gas's."""
+
+CORRECTION = 0.1
+"""kcal/mol for one unit of a correction."""
 
 WORTHLESS = 1e6
 """Residual [kcal/mol] of a reaction or a cut for which the formula has no value."""
@@ -174,9 +178,16 @@ def _blocks(a, b):
 
 @dataclass(frozen=True)
 class Problem(Rows):
-    """Errors of reactions [kcal/mol] as rows.   weight: (reaction,), roots of shares of 1."""
+    """Errors of reactions [kcal/mol] as rows.   weight: (reaction,), roots of shares of 1.
+
+    corrections: (reaction, correction) [kcal/mol], of which multiples c are added for which the squares of the weighted
+    errors and of CORRECTION c are smallest. They are linear, so they are eliminated: with the singular values s of
+    weighted corrections U s V, these squares are those of (1 - U (1 - CORRECTION / sqrt(s^2 + CORRECTION^2)) U^T)
+    times the weighted errors.
+    """
 
     weight: np.ndarray
+    corrections: np.ndarray
 
     @classmethod
     def of_points(cls, points: TrainingPoints, form: Form, on_nodes: bool = False) -> "Problem":
@@ -196,11 +207,33 @@ class Problem(Rows):
             )
         )
         rows = Rows.of(form, points.errors(points.base) * HARTREE_IN_KCAL, X, x, C, c)
-        return cls(**vars(rows), weight=np.sqrt(points.reaction_weight / points.reaction_weight.sum()))
+        added = np.zeros((S.shape[1], 0)) if points.corrections is None else points.corrections
+        weight = np.sqrt(points.reaction_weight / points.reaction_weight.sum())
+        return cls(**vars(rows), weight=weight, corrections=S @ added)
 
-    def mean_absolute(self, candidate: Candidate) -> float:
-        """Weighted mean absolute error [kcal/mol]; NaN where a formula has no value."""
-        return float(np.sum(self.weight**2 * np.abs(self.values(candidate))))
+    def mean_absolute(self, candidate: Candidate, multiples: Sequence[float] = ()) -> float:
+        """Mean absolute error [kcal/mol] by `weight`, with multiples of corrections; NaN where there is no value."""
+        errors = self.values(candidate)
+        errors = errors + self.corrections @ multiples if len(multiples) else errors
+        return float(np.sum(self.weight * np.abs(errors)) / np.sum(self.weight))
+
+    def multiples(self, candidate: Candidate) -> list[float]:
+        """Of the corrections, for a candidate; zeros where it has no value."""
+        A, r = self.weight[:, None] * self.corrections, self.weight * self.values(candidate)
+        ridge = CORRECTION * np.eye(A.shape[1])
+        if not A.shape[1] or not np.isfinite(r).all():
+            return [0.0] * A.shape[1]
+        return [float(c) for c in np.linalg.lstsq(np.vstack([A, ridge]), np.append(-r, 0 * ridge[0]), rcond=None)[0]]
+
+    @cached_property
+    def _eliminated(self):
+        U, s, _ = np.linalg.svd(self.weight[:, None] * self.corrections, full_matrices=False)
+        return U, 1 - CORRECTION / np.hypot(s, CORRECTION)
+
+    def without_corrections(self, weighted: np.ndarray) -> np.ndarray:
+        """Weighted errors (reaction, ...), or derivatives of them, whose squares are those with the best multiples."""
+        U, share = self._eliminated
+        return weighted - (U * share) @ (U.T @ weighted) if share.size else weighted
 
 
 def finite(x) -> float | None:
@@ -385,6 +418,7 @@ class Fitter:
 
     def __init__(self, problem: Problem, cuts: Sequence[Cut] = (), weight: float = 1.0):
         self.form, self._rows = problem.form, problem.with_rows(at_cuts(problem.form, cuts))
+        self._corrected = problem.without_corrections
         self._n = len(problem.weight)
         self._scale = np.append(problem.weight, np.full(len(cuts), -weight * STEEPNESS))
         self._least = np.append(np.full(self._n, np.inf), np.full(len(cuts), MARGIN))  # no penalty from there
@@ -442,6 +476,8 @@ class Fitter:
         if not np.isfinite(D).all() or not (np.abs(r) < WORTHLESS).all():
             usable = (np.abs(r) < WORTHLESS) & np.isfinite(D).all(axis=1)
             r, D = np.where(usable, r, WORTHLESS), np.where(usable[:, None], D, 0.0)
+        n = self._n
+        r[:n], D[:n] = self._corrected(r[:n]), self._corrected(D[:n])
         return r, D
 
 

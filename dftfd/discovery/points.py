@@ -45,7 +45,9 @@ class TrainingPoints:
     c_weight: (c point,) quadrature weight times density [electrons].   c_rs [bohr], c_zeta (0 to 1), c_s2 of the total
         density, c_alpha = (tau - tau_W) / (tau_unif d_s), d_s = ((1 + zeta)^(5/3) + (1 - zeta)^(5/3)) / 2.
     stoichiometry: (reaction, molecule), products less reactants.   reference: (reaction,) [hartree].
-    reaction_weight: (reaction,) of its error.   reaction_names, subsets, role: (reaction,) texts, a role one of ROLES.
+    reaction_weight: (reaction,) of the square of its error.   reaction_names, subsets, role: (reaction,) texts, a role
+    one of ROLES.
+    corrections: (molecule, correction) [hartree] energies of which a fit may add any multiples; they are in no file.
     """
 
     molecules: tuple[str, ...]
@@ -66,6 +68,7 @@ class TrainingPoints:
     reaction_names: tuple[str, ...]
     subsets: tuple[str, ...]
     role: tuple[str, ...]
+    corrections: np.ndarray | None = None
 
     # ------------------------------------------------------------------------------------------------- energies
 
@@ -112,8 +115,9 @@ class TrainingPoints:
         places = {"molecule": columns, "reaction": rows, "x point": x, "c point": c}
         pick = lambda name, at: tuple(getattr(self, name)[k] for k in at) if name in _TEXTS else getattr(self, name)[at]
         given: dict[str, Any] = {name: pick(name, places[axis]) for axis, names in _AXES.items() for name in names}
-        stoichiometry = self.stoichiometry[np.ix_(rows, columns)]
-        return replace(self, x_offsets=x_offsets, c_offsets=c_offsets, stoichiometry=stoichiometry, **given)
+        given["stoichiometry"] = self.stoichiometry[np.ix_(rows, columns)]
+        given["corrections"] = None if self.corrections is None else self.corrections[columns]
+        return replace(self, x_offsets=x_offsets, c_offsets=c_offsets, **given)
 
     # ----------------------------------------------------------------------------------------------------- files
 
@@ -124,7 +128,7 @@ class TrainingPoints:
         content = read_bytes(path, MAX_BYTES)
         try:
             with np.load(io.BytesIO(content), allow_pickle=False) as file:
-                arrays = {field.name: file[field.name] for field in fields(cls)}
+                arrays = {name: file[name] for name in _stored(cls)}
         except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise FileError(f"{path} does not hold training points: {error}.") from error
         given: dict[str, Any] = {
@@ -155,13 +159,18 @@ class TrainingPoints:
     def write(self, path: Any) -> None:
         """To a file .npz; points in single precision, energies in double. FileError where it cannot be written."""
         arrays = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            single = field.name.startswith(("x_", "c_")) and not field.name.endswith("offsets")
-            arrays[field.name] = np.asarray(value, dtype=np.float32) if single else np.asarray(value)
+        for name in _stored(self):
+            value = getattr(self, name)
+            single = name.startswith(("x_", "c_")) and not name.endswith("offsets")
+            arrays[name] = np.asarray(value, dtype=np.float32) if single else np.asarray(value)
         stream = io.BytesIO()
         np.savez_compressed(stream, allow_pickle=False, **arrays)
         write_bytes(path, stream.getvalue())
+
+
+def _stored(points) -> list[str]:
+    """Names of what a file has."""
+    return [field.name for field in fields(points) if field.name != "corrections"]
 
 
 def ledger_in(folder: Path) -> Path:

@@ -291,7 +291,8 @@ class Growth:
         part = _one(self._form.parts, rng)
         weight = self._problem.weight[:, None]
         errors, J = self._problem.with_slopes(parent, parent.parameters)
-        A, r, J = weight * self._columns(part, parent), weight[:, 0] * errors, weight * J
+        columns = weight * self._columns(part, parent), weight[:, 0] * errors, weight * J
+        A, r, J = map(self._problem.without_corrections, columns)
         if not all(np.isfinite(x).all() for x in (A, r, J)):
             return None
         if J.shape[1]:

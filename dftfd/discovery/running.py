@@ -13,7 +13,7 @@ import numpy as np
 
 from dftfd.batch.processes import require_client
 from dftfd.discovery.candidate_fits import VARIABLES, Demands, Problem, finite
-from dftfd.discovery.damping import with_dispersion
+from dftfd.discovery.damping import moved, with_damping_slopes, with_dispersion
 from dftfd.discovery.expressions import INGREDIENTS
 from dftfd.discovery.forms import OF_CORRELATION, OF_EXCHANGE, Form, equations, file_text
 from dftfd.discovery.points import TrainingPoints, ledger_in
@@ -23,7 +23,7 @@ from dftfd.errors import FileError, InputError, closest_names, shown
 from dftfd.functionals.registry import get_functional
 from dftfd.results.html_report import table
 from dftfd.results.web_page import web_page
-from dftfd.runtime.arguments import Kind, each, mapping, number, optional, public, refuse_unknown, text, whole
+from dftfd.runtime.arguments import Kind, each, flag, mapping, number, optional, public, refuse_unknown, text, whole
 from dftfd.runtime.arguments import path as as_path
 from dftfd.runtime.files import read_bytes, unfinished, write_text
 from dftfd.runtime.notebook import ShownAsText
@@ -80,7 +80,7 @@ def discover(
     if not isinstance(points, TrainingPoints):
         raise InputError(f"points={shown(points)}: a dftfd.discovery.points.TrainingPoints expected.")
     if own.dispersion is not None:
-        points = with_dispersion(points, *own.dispersion)
+        points = (with_damping_slopes if own.fit_damping else with_dispersion)(points, *own.dispersion)
     if held_out and folder is None:
         raise InputError("held_out= needs a folder, whose held_out.jsonl counts evaluations of held-out reactions.")
     start = [] if candidates is None else candidates_in(candidates, own.form)
@@ -104,7 +104,7 @@ def discover(
         errors = {}
         if held_out and folder:
             others = Problem.of_points(points.held_out(ledger_in(Path(folder)), held_out), own.form)
-            errors = {f.number: others.mean_absolute(f.candidate) for f in search.state.front()}
+            errors = {f.number: others.mean_absolute(f.candidate, f.multiples) for f in search.state.front()}
         return _saved(Discovery.of(search.state, errors), folder)
 
 
@@ -119,7 +119,7 @@ def _pair(value):
     return float(a), float(b)
 
 
-_OTHERS = ("exchange", "correlation", "conditions", "proposers", "points", "dispersion")
+_OTHERS = ("exchange", "correlation", "conditions", "proposers", "points", "dispersion", "fit_damping")
 _PAIR = Kind("[from, to]", _pair)
 _TOP = {
     "name": text,
@@ -175,6 +175,9 @@ def read(given: Any, command: Sequence[str] = ()) -> Specification:
                 "expected, as 'revpbe-d3bj'."
             )
         top["dispersion"] = dispersion
+    if (fits := flag.checked("discover: fit_damping", data.get("fit_damping", False))) and "dispersion" not in top:
+        raise InputError("discover: fit_damping needs dispersion, whose parameters the fits begin with.")
+    top["fit_damping"] = fits
     if "proposers" in data or command:
         top["shares"] = _shares(data.get("proposers", {}), command)
     return Specification(form, demands, command=tuple(command), **top)
@@ -266,6 +269,11 @@ class Discovery(ShownAsText):
         """Of the functional in its file."""
         return f"{self.specification.name}_{found.number}"
 
+    def dispersion_of(self, found: Found) -> tuple[str, str] | None:
+        """As `Functional.dispersion`: the specification's, with parameters of its own where they were fitted."""
+        given = self.specification.dispersion
+        return moved(given, found.multiples) if given and found.multiples else given
+
     @property
     def summary(self) -> list[str]:
         """The counts, in two lines."""
@@ -298,7 +306,7 @@ class Discovery(ShownAsText):
             validated = "" if f.validation is None else f", of validation reactions {f.validation:.3f}"
             errors = f"Mean absolute error of training reactions {f.training:.3f}{validated} kcal/mol, fixed densities."
             notes = [errors, *(f"{name}: {outcome}" for name, outcome in f.proofs.items())]
-            source = file_text(own.form, f.candidate, self.name_of(f), notes, own.dispersion)
+            source = file_text(own.form, f.candidate, self.name_of(f), notes, self.dispersion_of(f))
             write_text(folder / f"{self.name_of(f)}.py", source)
         document = {
             "counts": dict(self.counts),

@@ -83,10 +83,10 @@ def ratio(score: Score, other: Score) -> tuple[float, float, float]:
 def score_on_fixed_densities(points: TrainingPoints, F_x, eps_c) -> Score:
     """Tier 1: an enhancement factor (x point,) and a correlation energy per electron (c point,) [hartree].
 
-    The mean is weighted by `points.reaction_weight`.
+    The mean has the roots of `points.reaction_weight` as weights.
     """
-    errors = points.errors(points.energies(F_x, eps_c)) * HARTREE_IN_KCAL
-    return score_of(errors, points.reaction_names, points.reaction_weight / points.reaction_weight.mean())
+    errors, weight = points.errors(points.energies(F_x, eps_c)) * HARTREE_IN_KCAL, np.sqrt(points.reaction_weight)
+    return score_of(errors, points.reaction_names, weight / weight.mean())
 
 
 def score_self_consistent(xc: Any, points: TrainingPoints, limit: int | None = None, **options) -> dict[str, Score]:

@@ -34,11 +34,13 @@ PIECE = 20
 FEW, MANY = 512, 10_000
 """Points at which conditions are sampled for candidates near the front, and for those that the prover gets."""
 
-EVALUATIONS, ROUGH, FINE = 100, 0.01, 1e-12
-"""Evaluations of a fit, and the relative change of the loss's square that ends one: a first one, and of the best."""
+EVALUATIONS, ROUGH, CLOSER, FINE = 100, 0.01, 1e-3, 1e-12
+"""Evaluations of a fit, and the relative change of the loss's square that ends one: of all candidates, of those near
+the front, and of the best."""
 
-NEAR, NODES_ERROR = 1.2, 0.05
-"""A loss on the nodes below NEAR times the front's plus NODES_ERROR [kcal/mol] gets a fit on all points."""
+NEAR, CLOSE, NODES_ERROR = 1.2, 1.04, 0.02
+"""A loss on the nodes below NEAR times the front's plus NODES_ERROR [kcal/mol] gets a better fit there, and one that is
+then below CLOSE times the front's plus NODES_ERROR a fit on all points."""
 
 STARTS, REFITS = 3, 2
 """Starts of a fit on all points, and fits under cuts of its own."""
@@ -56,7 +58,8 @@ class Specification:
     complexity: the largest.   shares: {proposer: share of a generation}.   command: words of a program that proposes.
     proofs: members of the front that the prover gets after a generation.   rounds: fits of one of them under its cuts.
     stop_below: training error [kcal/mol] that ends the search.   points: file of TrainingPoints; None for dftfd's.
-    dispersion: of all candidates, as `Functional.dispersion`.
+    dispersion: of all candidates, as `Functional.dispersion`.   fit_damping: whether each candidate's s8, a1 and a2
+    are fitted, to first order about those.
     """
 
     form: Form
@@ -74,12 +77,14 @@ class Specification:
     stop_below: float = 0.0
     points: Path | None = None
     dispersion: tuple[str, str] | None = None
+    fit_damping: bool = False
 
     @property
     def identity(self) -> dict[str, Any]:
         """What the numbers of a run depend on, but for the points; generations may be added later."""
         form, demands = self.form, self.demands
-        corrected = {} if self.dispersion is None else {"dispersion": list(self.dispersion)}
+        corrected: dict[str, Any] = {} if self.dispersion is None else {"dispersion": list(self.dispersion)}
+        corrected |= {"fit_damping": True} if self.fit_damping else {}
         return {
             "exchange": f"{form.exchange} {' '.join(form.x)}",
             "correlation": f"{form.correlation} {' '.join(form.c)}",
@@ -156,9 +161,14 @@ class Workshop:
             return failure(cast(Any, piece), error)
 
     def _scores(self, candidate: Candidate, loss: float) -> dict[str, Any]:
-        errors = {"training": self.training, "validation": self.validation}
-        found = {name: None if p is None else finite(p.mean_absolute(candidate)) for name, p in errors.items()}
-        return {**candidate.document, "loss": finite(loss), **found}
+        of_training, own = (
+            {"training": self.training, "validation": self.validation},
+            self.training.multiples(candidate),
+        )
+        found = {
+            name: None if p is None else finite(p.mean_absolute(candidate, own)) for name, p in of_training.items()
+        }
+        return {**candidate.document, "loss": finite(loss), **found, **({"multiples": own} if own else {})}
 
     def _fitted(self, piece) -> list[dict]:
         """Parameters under the cuts, and under those that a small sample adds."""
@@ -168,13 +178,14 @@ class Workshop:
             rng = np.random.default_rng([*piece.seed, k])
             limit = min((loss for c, loss in front if c <= candidate.complexity), default=np.inf)
             fit = first.fit(candidate, EVALUATIONS, ROUGH)
-            if is_near := fit.loss < NEAR * limit + NODES_ERROR:
-                fit = first.best_of(fit.candidate, EVALUATIONS, rng, STARTS, ROUGH)
-                tolerance = FINE if fit.loss < limit + NODES_ERROR else ROUGH
+            if fit.loss < NEAR * limit + NODES_ERROR:
+                fit = first.best_of(fit.candidate, EVALUATIONS, rng, STARTS, CLOSER)
+            if is_close := fit.loss < CLOSE * limit + NODES_ERROR:
+                tolerance = FINE if fit.loss < limit + NODES_ERROR else CLOSER
                 fit = last.fit(fit.candidate, EVALUATIONS, tolerance)
                 if fit.loss == np.inf:  # no value at points of which the nodes know nothing
                     fit = last.fit(candidate, EVALUATIONS, tolerance)
-            if not (is_near and fit.loss < NEAR * limit):
+            if not (is_close and fit.loss < NEAR * limit):
                 found.append({**fit.candidate.document, "loss": finite(fit.loss)})
                 continue
             own, broken = [], self.sampled[FEW].broken(fit.candidate)
@@ -233,6 +244,7 @@ class Found:
     number: in the order of proposal, from 1.   training, validation: None where it was far from the front, or there
     are no such reactions.   broken: where a sample of conditions breaks it.
     status: "" before the prover had it, "proved", "undecided", "given up".   proofs: {condition: outcome}.
+    multiples: of the points' corrections.
     """
 
     number: int
@@ -244,11 +256,12 @@ class Found:
     broken: Cut | None = None
     status: str = ""
     proofs: Mapping[str, str] = field(default_factory=dict)
+    multiples: Sequence[float] = ()
 
     @classmethod
     def of(cls, row: Mapping, number: int, proposer: str) -> "Found":
         """Of a row of an Answer."""
-        known = {name: row[name] for name in ("training", "validation", "status", "proofs") if name in row}
+        known = {name: row[name] for name in ("training", "validation", "status", "proofs", "multiples") if name in row}
         broken = next(map(_cut, row.get("broken", ())), None)
         loss = np.inf if row["loss"] is None else row["loss"]
         return cls(number, proposer, Candidate.of(row), loss, broken=broken, **known)

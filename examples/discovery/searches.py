@@ -42,17 +42,19 @@ SEARCHES = {
         "exchange": {"ingredients": ["s2"]},
         "correlation": {"form": "pbe", "ingredients": ["y", "t2", "s2"]},
         "dispersion": "revpbe-d3bj",
+        "fit_damping": True,
     },
     "mgga": {
         "exchange": {"ingredients": ["s2", "alpha", "d"]},
         "correlation": {"form": "pbe", "ingredients": ["y", "alpha", "d"]},
         "conditions": {"prove": CONDITIONS, "boxes": 100_000},  # 0.75 d in correlation: 13,000 and 33,000 boxes
         "dispersion": "r2scan-d3bj",
+        "fit_damping": True,
     },
 }
-BASIS, LIMIT, SEED, ATOMS = "def2-tzvp", 100, 2, 12
+BASIS, LIMIT, SEED, ATOMS = "def2-tzvp", 80, 2, 12
 """Of the self-consistent comparison: random reactions of molecules of so many atoms at most."""
-FINALISTS = 8
+FINALISTS = 5
 """Members of the front among which self-consistent calculations choose."""
 PEERS = {"pbe": "pbe", "revpbe": "pbe_r", "r2scan": "r2scan"}
 ROOT = Path(__file__).parents[2]
@@ -76,7 +78,7 @@ def searched(name: str, folder: Path, hours: float, jobs: int):
 def damped(found, f, folder: Path) -> str:
     """FILE.py:NAME of a member of the front with damping parameters fitted to the training reactions.
 
-    The search has those of another functional.
+    The search fits them to first order.
     """
     name, form = f"{found.name_of(f)}_d", found.specification.form
     if not (file := folder / f"{name}.py").exists():
