@@ -346,29 +346,38 @@ def at_cuts(form: Form, cuts: Sequence[Cut]) -> Rows | None:
     return relative(left_sides(form, [cut.condition for cut in cuts], range(len(cuts)), points))[0] if cuts else None
 
 
+FAR_S = (10.0, 20.0, 50.0, 1e2, 1e3, 1e4, 1e6)
+"""Reduced gradients s beyond the domain, for exchange: if F_x grows without bound, energies of atoms may collapse."""
+
+
 class Sampled:
-    """Conditions at random points of the domain."""
+    """Conditions at random points of the domain, those of exchange at large s, too."""
 
     def __init__(self, form: Form, demands: Demands, count: int, seed: int):
-        self.names, self.points = demands.of_form(form), demands.points(count, seed)
+        self.names = demands.of_form(form)
+        far = np.array([(1.0, s, alpha, 0.0) for s in FAR_S for alpha in demands.domain["alpha"]]).T
+        self.points = np.concatenate([demands.points(count, seed), far], axis=1)
         if self.names:
-            names, places = [name for name in self.names for _ in range(count)], [*range(count)] * len(self.names)
+            numbers = [self._count(name, count) for name in self.names]
+            places = np.concatenate([np.arange(number) for number in numbers])
+            self._own = np.split(np.arange(len(places)), np.cumsum(numbers)[:-1])
+            self._places, names = places, np.repeat(self.names, numbers)
             self._rows, self._unit = relative(left_sides(form, names, places, self.points))
+
+    def _count(self, name, count):
+        return self.points.shape[1] if set(CONDITIONS[name].parts) == {"x"} else count
 
     def broken(self, candidate: Candidate) -> list[Cut]:
         """Where each broken condition is broken most, or has no value, the worst one first; empty if none is."""
         if not self.names:
             return []
-        g = self._rows.values(candidate).reshape(len(self.names), -1)
+        g = self._rows.values(candidate)
         g = np.where(np.isnan(g), -np.inf, g)
-        places = np.argmin(g, axis=1)
-        found = [
-            (float(row[k]), row_unit[k], name, k)
-            for name, row, row_unit, k in zip(self.names, g, self._unit.reshape(g.shape), places, strict=True)
-        ]
+        worst = [(name, own[np.argmin(g[own])]) for name, own in zip(self.names, self._own, strict=True)]
+        found = sorted((float(g[k]), name, k) for name, k in worst)
         return [
-            Cut(name, tuple(map(float, self.points[:, k])), finite(least * unit))
-            for least, unit, name, k in sorted(found)
+            Cut(name, tuple(map(float, self.points[:, self._places[k]])), finite(least * self._unit[k]))
+            for least, name, k in found
             if least < -TOLERANCE
         ]
 

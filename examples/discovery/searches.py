@@ -100,9 +100,11 @@ def best_of(found, folder: Path, jobs: int, finalists: int):
     points = TrainingPoints.read().of("validation")
     points = points.chosen([subset != SLOW for subset in points.subsets])
     scores = dict(zip(near, score_self_consistent([*near], points, **options).values(), strict=True))
-    rows = [f"{found.name_of(f)},{f.score:.3f},{scores[name].mean_absolute:.3f}" for name, f in near.items()]
-    (folder / "validation.csv").write_text("\n".join(["functional,fixed densities,self-consistent", *rows, ""]))
-    best = min(near, key=lambda name: scores[name].mean_absolute)
+    rows = [f"{found.name_of(f)},{f.score:.3f},{scores[name].mean_absolute:.3f},{scores[name].n_missing}"
+            for name, f in near.items()]  # fmt: skip
+    (folder / "validation.csv").write_text("\n".join(["functional,fixed densities,self-consistent,missing", *rows, ""]))
+    whole = [name for name in near if not scores[name].n_missing]  # calculations of the others do not converge
+    best = min(whole, key=lambda name: scores[name].mean_absolute)
     return near[best], best
 
 
