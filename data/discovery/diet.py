@@ -13,7 +13,7 @@ from dftfd.benchmarks.collections import read_set
 from dftfd.discovery.points import TrainingPoints, ledger_in
 from dftfd.discovery.scores import ratio, score_on_benchmark
 
-ATOMS, BASIS, DENSITY = 24, "def2-tzvp", "pbe"
+ATOMS, BASIS, DENSITY = 12, "def2-tzvp", "pbe"
 PEERS = ["pbe-d3bj", "revpbe-d3bj", "r2scan-d3bj"]
 
 if __name__ == "__main__":
