@@ -68,7 +68,7 @@ def numbers_of(part: str, parameters: str) -> dict[str, float]:
         return _numbers().get((part, parameters), {})
     if part not in ("d3bj", "d3bjatm", "d4"):
         raise FunctionalError(f"dispersion {part!r} with {parameters!r}: d3bj, d3bjatm and d4 take own parameters.")
-    given = dict(word.partition("=")[::2] for word in parameters.split())
+    given = {name: value for name, _, value in (word.partition("=") for word in parameters.split())}
     numbers = {name: real(value) for name, value in given.items()}
     needed = {"s8", "a1", "a2"}
     is_whole = needed <= numbers.keys() <= needed | {"s6"} and len(given) == len(parameters.split())

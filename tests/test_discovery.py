@@ -15,6 +15,7 @@ import dftfd
 from dftfd.cli import main
 from dftfd.discovery.candidate_fits import (
     CORRECTION,
+    FAR_S,
     VARIABLES,
     Cut,
     Demands,
@@ -739,3 +740,13 @@ def test_damping_is_fitted_with_candidates(tmp_path):
         dftfd.discover(SPECIFICATION | {"fit_damping": True})
     with pytest.raises(InputError, match="d3zero 'pbe' cannot be fitted"):
         with_damping_slopes(points, "d3zero", "pbe")
+
+
+def test_exchange_that_grows_without_bound_is_broken_beyond_the_domain():
+    """For s up to 5 the term 1e-6 s^2 changes nothing; a self-consistent energy has the s of density tails."""
+    demands = Demands.of(["ex_bounded", "ec_nonpositive"], {})
+    sampled = Sampled(Form("hole", "pbe", ("s2",), ("y", "t2")), demands, 64, 0)
+    assert not sampled.broken(Candidate(parsed("0.8*u(0.26*s2)")))
+    (cut,) = sampled.broken(Candidate(parsed("0.8*u(0.26*s2) + 1e-6*s2")))
+    assert cut.condition == "ex_bounded" and cut.point[1] == max(FAR_S)
+    assert cut.value == pytest.approx(1.804 - 1.8 - 1e-6 * cut.point[1] ** 2, abs=1e-2)
