@@ -43,7 +43,7 @@ CORRECTION = 0.1
 WORTHLESS = 1e6
 """Residual [kcal/mol] of a reaction or a cut for which the formula has no value."""
 
-CHOICE = 10_000
+CHOICE = 40_000
 """Points among which nodes are chosen."""
 
 LARGEST_C, LOG_P = 50.0, 9.0

@@ -198,7 +198,7 @@ def compressed(measure: Measure, degrees=None, cells=None) -> Measure:
     return Measure(sign * found[chosen] / _scaled(1.0, variables), variables)
 
 
-def orthonormal_functions(weights, variables, rank=1e-10) -> tuple[np.ndarray, np.ndarray]:
+def orthonormal_functions(weights, variables, rank=RANK) -> tuple[np.ndarray, np.ndarray]:
     """(functions (function, point), weights (point,) > 0): functions that points integrate, orthonormal by weights."""
     scaled = _scaled(np.abs(weights), variables)
     functions = _functions(_mapped(variables), X_DEGREES if len(variables) == 2 else C_DEGREES)

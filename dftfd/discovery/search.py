@@ -161,13 +161,8 @@ class Workshop:
             return failure(cast(Any, piece), error)
 
     def _scores(self, candidate: Candidate, loss: float) -> dict[str, Any]:
-        of_training, own = (
-            {"training": self.training, "validation": self.validation},
-            self.training.multiples(candidate),
-        )
-        found = {
-            name: None if p is None else finite(p.mean_absolute(candidate, own)) for name, p in of_training.items()
-        }
+        own, problems = self.training.multiples(candidate), {"training": self.training, "validation": self.validation}
+        found = {name: None if p is None else finite(p.mean_absolute(candidate, own)) for name, p in problems.items()}
         return {**candidate.document, "loss": finite(loss), **found, **({"multiples": own} if own else {})}
 
     def _fitted(self, piece) -> list[dict]:

@@ -55,18 +55,22 @@ def _model(nuclei, version, functional, numbers):
                 return model
             has_three, version = version.endswith("atm"), version.removesuffix("atm")
             model = dftd3.DFTD3Dispersion(nuclei, xc=functional or _ANY, version=version, atm=has_three)
-            return model if functional else _damped(dftd3.libdftd3, model, has_three, **numbers)
+            return model if functional else _damped(dftd3, model, has_three, **numbers)
     except RuntimeError as error:
         raise FunctionalError(f"there is no {version} correction of {functional!r}: {error}.") from error
 
 
-def _damped(library, model, has_three, *, s8, a1, a2, s6=1.0):
+def _damped(package, model, has_three, *, s8, a1, a2, s6=1.0):
     """The D3 model with other parameters, for which pyscf-dispersion has no function."""
+    library = package.libdftd3
     library.dftd3_new_rational_damping.restype = type(model._param)
     error = library.dftd3_new_error()
     numbers = s6, s8, float(has_three), a1, a2, 14.0  # the last one: exponent of the three-body term's damping
     param = library.dftd3_new_rational_damping(error, *map(ctypes.c_double, numbers))
-    library.dftd3_delete_error(ctypes.byref(error))
+    try:
+        package.error_check(error)
+    finally:
+        library.dftd3_delete_error(ctypes.byref(error))
     library.dftd3_delete_param(ctypes.byref(model._param))
     model._param = param
     return model

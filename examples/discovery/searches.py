@@ -104,6 +104,8 @@ def best_of(found, folder: Path, jobs: int, finalists: int):
             for name, f in near.items()]  # fmt: skip
     (folder / "validation.csv").write_text("\n".join(["functional,fixed densities,self-consistent,missing", *rows, ""]))
     whole = [name for name in near if not scores[name].n_missing]  # calculations of the others do not converge
+    if not whole:
+        sys.exit(f"No member of the front compared in {folder} converges for all validation reactions.")
     best = min(whole, key=lambda name: scores[name].mean_absolute)
     return near[best], best
 
