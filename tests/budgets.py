@@ -28,7 +28,6 @@ TESTS = {
     "test_device_xc.py": (4, "traces the kernels of an accelerator; a process with four devices"),
     "test_dm21.py": (3, "a network of 400,000 numbers"),
     "test_discovery.py::test_nodes_that": (3, "nodes of 189 molecules"),
-    "test_discovery.py::test_damping": (2, "corrections of 72 molecules, seven times"),
     "test_dispersion.py::test_whole_calculation": (3, "two programs of others beside ours"),
     "test_energy_door.py": (3, "JAX differentiates a whole energy twice"),
     "test_examples": (4, "examples as they stand"),
