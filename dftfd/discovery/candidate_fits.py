@@ -10,6 +10,7 @@ with g_k the left sides at cuts. Parameters that the energy is linear in start f
 are varied by their logarithm.
 """
 
+import itertools
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,8 +47,8 @@ WORTHLESS = 1e6
 CHOICE = 40_000
 """Points among which nodes are chosen."""
 
-LARGEST_C, LOG_P = 50.0, 9.0
-"""Bounds of a parameter's size, and of the logarithm of a positive one."""
+LARGEST_C, LEAST_P, LARGEST_P = 50.0, 1e-4, 100.0
+"""Bounds of a parameter's size, and of a positive one's: u(1e4 t2) would be a jump at the uniform gas."""
 
 TOLERANCE = 1e-7
 """A left side below minus this times the uniform gas's counts as negative here; proofs have no tolerance."""
@@ -263,16 +264,22 @@ def _on_nodes(S, weights, offsets, variables):
 
 @dataclass(frozen=True)
 class Demands:
-    """What has to hold.   names: conditions.   domain: {variable: (from, to)} of VARIABLES.   boxes: of a proof."""
+    """What has to hold.   names: conditions.   domain: {variable: (from, to)} of VARIABLES.   boxes: of a proof.
+
+    polarised: conditions for which the domain's zeta counts; the others have zeta = 0.
+    """
 
     names: tuple[str, ...]
     domain: Mapping[str, tuple[float, float]]
     boxes: int = 20_000
+    polarised: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, names: Sequence[str], domain: Mapping, boxes: int = 20_000) -> "Demands":
-        """InputError for unknown conditions and variables."""
-        for name in names:
+    def of(
+        cls, names: Sequence[str], domain: Mapping, boxes: int = 20_000, polarised: Sequence[str] | None = None
+    ) -> "Demands":
+        """InputError for unknown conditions and variables.   polarised: None for all."""
+        for name in (*names, *(polarised or ())):
             if name not in CONDITIONS:
                 close = ", ".join(closest_names(name, CONDITIONS))
                 raise InputError(f"there is no condition {shown(name)}; the closest are {close}.")
@@ -282,16 +289,28 @@ class Demands:
                     f"domain {shown(name)} = {shown(ends)}: [from, to] of {', '.join(VARIABLES)} expected."
                 )
         lowest, highest = ({name: float(domain.get(name, DOMAIN[name])[k]) for name in VARIABLES} for k in (0, 1))
-        return cls(tuple(names), {name: (lowest[name], highest[name]) for name in VARIABLES}, boxes)
+        ranges = {name: (lowest[name], highest[name]) for name in VARIABLES}
+        return cls(tuple(names), ranges, boxes, tuple(names if polarised is None else polarised))
+
+    def domain_of(self, name: str) -> Mapping[str, tuple[float, float]]:
+        """Of a condition."""
+        return self.domain if name in self.polarised else {**self.domain, "zeta": (0.0, 0.0)}
 
     def points(self, count: int, seed: int) -> np.ndarray:
-        """(variable, count) random points of the domain, half of them evenly in ln r_s."""
+        """(variable, count) random points, half of them evenly in ln r_s, s / (1 + s) and alpha / (1 + alpha)."""
         u = np.random.default_rng([seed, count]).uniform(size=(len(VARIABLES), count))
         lo, hi = (np.array([self.domain[name][k] for name in VARIABLES])[:, None] for k in (0, 1))
         x = lo + u * (hi - lo)
         a, b = np.log(lo[0, 0]), np.log(hi[0, 0])
         x[0, ::2] = np.exp(a + u[0, ::2] * (b - a))
+        a, b = lo[1:3] / (1 + lo[1:3]), hi[1:3] / (1 + hi[1:3])
+        x[1:3, ::2] = 1 / (1 - a - u[1:3, ::2] * (b - a)) - 1
         return np.clip(x, lo, hi)
+
+    def far_points(self) -> np.ndarray:
+        """(variable, point) beyond the domain: s of FAR_S at the ends of the other variables."""
+        ends = {name: sorted(set(self.domain[name])) for name in VARIABLES}
+        return np.array([*itertools.product(ends["rs"], FAR_S, ends["alpha"], ends["zeta"])]).T
 
     def of_form(self, form: Form) -> tuple[str, ...]:
         """The conditions that depend on a hole."""
@@ -347,25 +366,23 @@ def at_cuts(form: Form, cuts: Sequence[Cut]) -> Rows | None:
 
 
 FAR_S = (10.0, 20.0, 50.0, 1e2, 1e3, 1e4, 1e6)
-"""Reduced gradients s beyond the domain, for exchange: if F_x grows without bound, energies of atoms may collapse."""
+"""Reduced gradients s beyond the domain: if F_xc grows without bound, energies of atoms may collapse."""
 
 
 class Sampled:
-    """Conditions at random points of the domain, those of exchange at large s, too."""
+    """Conditions at random points of the domain and at large s."""
 
     def __init__(self, form: Form, demands: Demands, count: int, seed: int):
         self.names = demands.of_form(form)
-        far = np.array([(1.0, s, alpha, 0.0) for s in FAR_S for alpha in demands.domain["alpha"]]).T
-        self.points = np.concatenate([demands.points(count, seed), far], axis=1)
+        polarised = np.concatenate([demands.points(count, seed), demands.far_points()], axis=1)
+        n = polarised.shape[1]
+        self.points = np.concatenate([polarised, polarised * [[1.0], [1.0], [1.0], [0.0]]], axis=1)
         if self.names:
-            numbers = [self._count(name, count) for name in self.names]
-            places = np.concatenate([np.arange(number) for number in numbers])
-            self._own = np.split(np.arange(len(places)), np.cumsum(numbers)[:-1])
-            self._places, names = places, np.repeat(self.names, numbers)
-            self._rows, self._unit = relative(left_sides(form, names, places, self.points))
-
-    def _count(self, name, count):
-        return self.points.shape[1] if set(CONDITIONS[name].parts) == {"x"} else count
+            starts = np.array([0 if name in demands.polarised else n for name in self.names])
+            self._places = (starts[:, None] + np.arange(n)).ravel()
+            self._own = np.split(np.arange(len(self._places)), len(self.names))
+            names = np.repeat(self.names, n)
+            self._rows, self._unit = relative(left_sides(form, names, self._places, self.points))
 
     def broken(self, candidate: Candidate) -> list[Cut]:
         """Where each broken condition is broken most, or has no value, the worst one first; empty if none is."""
@@ -389,8 +406,9 @@ def proof_of(form: Form, candidate: Candidate, condition: str, demands: Demands,
             form, candidate, name, "".join(part[0] for part in CONDITIONS[condition].parts)
         )
         has_tau = any("tau" in term.ingredients for _, term in functional.terms)
-        absent = [*([] if has_tau else ["alpha"]), *(["zeta"] if demands.domain["zeta"] == (0.0, 0.0) else [])]
-        domain = {k: v for k, v in demands.domain.items() if k not in absent}
+        domain = demands.domain_of(condition)
+        absent = [*([] if has_tau else ["alpha"]), *(["zeta"] if domain["zeta"] == (0.0, 0.0) else [])]
+        domain = {k: v for k, v in domain.items() if k not in absent}
         return decide(functional, condition, domain, demands.boxes)
     except UnsupportedError:
         return None
@@ -445,7 +463,8 @@ class Fitter:
         tolerance: relative change of the loss's square that ends it.
         """
         is_linear, positive = linear(candidate, self.form), candidate.positive
-        largest = np.where(positive, LOG_P, LARGEST_C)
+        least = np.where(positive, math.log(LEAST_P), -LARGEST_C)
+        largest = np.where(positive, math.log(LARGEST_P), LARGEST_C)
         n, v = self._n, candidate.parameters
         ridge = RIDGE * np.eye(len(v))
         known: list = [None] * 4
@@ -453,13 +472,13 @@ class Fitter:
         def at(v):
             """[key, residuals, derivatives, parameters]."""
             if v.tobytes() != known[0]:
-                p = np.clip(v, -largest, largest)
+                p = np.clip(v, least, largest)
                 p[positive] = np.exp(p[positive])
                 r, D = self._residuals(candidate, p, np.where(positive, p, 1.0))
                 known[:] = v.tobytes(), np.append(r, RIDGE * v), np.concatenate([D, ridge]), p
             return known
 
-        v[positive] = np.log(np.maximum(v[positive], 1e-4))
+        v[positive] = np.log(np.maximum(v[positive], LEAST_P))
         if is_linear.any():
             _, r, D, _ = at(v)
             rows = np.r_[:n, len(r) - len(v) : len(r)]
@@ -501,5 +520,5 @@ def linear(candidate: Candidate, form: Form) -> np.ndarray:
 
 
 def _random(positive, rng):
-    """A start: positive parameters over five decades, free ones about zero."""
-    return np.array([10 ** rng.uniform(-2.5, 2.5) if p else rng.normal(0, 0.5) for p in positive])
+    """A start: positive parameters over four and a half decades, free ones about zero."""
+    return np.array([10 ** rng.uniform(-2.5, 2.0) if p else rng.normal(0, 0.5) for p in positive])

@@ -37,6 +37,7 @@ INGREDIENTS = {
     "s2": Ingredient(True, True, "s^2 = |nabla n|^2 / (2 k_F n)^2"),
     "alpha": Ingredient(True, False, "alpha = (tau - tau_W) / tau_unif"),
     "d": Ingredient(False, True, "d = (1 - alpha) / (1 + alpha)"),
+    "b": Ingredient(False, True, "b = 1 - 2 beta, beta = (tau - tau_W) / (tau + tau_unif)"),
     "w": Ingredient(False, True, "w = (tau_unif - tau) / (tau_unif + tau)"),
     "rs": Ingredient(True, False, "r_s, the Wigner-Seitz radius"),
     "z2": Ingredient(True, False, "z2 = zeta^2, zeta the spin polarisation"),

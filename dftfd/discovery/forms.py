@@ -34,8 +34,8 @@ from dftfd.functionals.pbe import BETA, GAMMA, correlation_gradient_squared
 from dftfd.functionals.registry import get_functional, term
 from dftfd.xc.pointwise import pointwise_kernel
 
-OF_EXCHANGE, OF_CORRELATION = ("s2", "alpha", "d", "w"), ("s2", "alpha", "d", "w", "rs", "z2", "t2", "y")
-OF_TAU = {"alpha", "d", "w"}
+OF_EXCHANGE, OF_CORRELATION = ("s2", "alpha", "d", "b", "w"), ("s2", "alpha", "d", "b", "w", "rs", "z2", "t2", "y")
+OF_TAU = {"alpha", "d", "b", "w"}
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,10 @@ def spin_power(zeta, k):
 
 def exchange_ingredients(s2, alpha) -> dict[str, Any]:
     """Of an exchange hole, from those of TrainingPoints."""
-    t = alpha + 5 / 3 * s2
-    return {"s2": s2, "alpha": alpha, "d": (1 - alpha) / (1 + alpha), "w": (1 - t) / (1 + t)}
+    t_W = 5 / 3 * s2
+    t = alpha + t_W
+    signed = {"d": (1 - alpha) / (1 + alpha), "b": (1 + t_W - alpha) / (1 + t), "w": (1 - t) / (1 + t)}
+    return {"s2": s2, "alpha": alpha} | signed
 
 
 @dataclass(frozen=True)
@@ -248,7 +250,8 @@ def _own(form, part, tree, name):
 def _kinetic(n, tau, d_s):
     tau_W, tau_unif = common.weizsaecker_kinetic_energy(n), common.uniform_kinetic_energy(n) * d_s
     alpha, t = at_least((tau - tau_W) / tau_unif, 0.0), tau / tau_unif
-    return {"alpha": alpha, "d": 2 / (1 + alpha) - 1, "w": 2 / (1 + t) - 1}
+    b = 2 * ((tau_unif + tau_W) / (tau_unif + tau)) - 1
+    return {"alpha": alpha, "d": 2 / (1 + alpha) - 1, "b": b, "w": 2 / (1 + t) - 1}
 
 
 def _hole(tree, at):
@@ -294,6 +297,7 @@ def equations(form: Form, candidate: Candidate) -> list[str]:
 
 _KINETIC = [
     ("alpha", "at_least((tau - tau_W) / tau_unif, 0.0)"),
+    ("b", "2 * ((tau_unif + tau_W) / (tau_unif + tau)) - 1"),
     ("d", "2 / (1 + alpha) - 1"),
     ("w", "2 / (1 + tau / tau_unif) - 1"),
 ]

@@ -161,10 +161,11 @@ def read(given: Any, command: Sequence[str] = ()) -> Specification:
         raise InputError("discover: exchange and correlation are both given; one has to be searched: form = 'hole'.")
     if "y" in form.c and form.correlation == "factor":
         raise InputError("discover: ingredient 'y' belongs to the form 'pbe' of correlation.")
-    if demands.names and "z2" in form.ingredients("c") and demands.domain["zeta"] == (0.0, 0.0):
+    is_polarised = any(demands.domain_of(name)["zeta"][1] > 0 for name in demands.of_form(Form("", form.correlation)))
+    if demands.names and "z2" in form.ingredients("c") and not is_polarised:
         raise InputError(
-            "discover: the conditions' domain has zeta = 0 alone, where every term in z2 vanishes, so they would say "
-            "nothing of it: give conditions.domain a range of zeta, as zeta = [0, 0.9], or leave z2 out."
+            "discover: the conditions of correlation have zeta = 0 alone, where every term in z2 vanishes, so they "
+            "would say nothing of it: give conditions.domain a range of zeta, as zeta = [0, 0.9], or leave z2 out."
         )
     if (points := optional(text).checked("discover: points", data.get("points"))) is not None:
         top["points"] = folder / points
@@ -207,10 +208,11 @@ def _part(data, part, form, known, default):
 
 
 def _demands(data):
-    given = _table(data, "conditions", ["prove", "domain", "boxes"])
+    given = _table(data, "conditions", ["prove", "domain", "boxes", "polarised"])
     names = each(text).checked("discover: conditions prove", given.get("prove", []))
     ends = {k: _PAIR.checked(f"discover: domain {k}", v) for k, v in _table(given, "domain", VARIABLES).items()}
-    return Demands.of(names, ends, whole(1, 10**8).checked("discover: boxes", given.get("boxes", 20_000)))
+    boxes = whole(1, 10**8).checked("discover: boxes", given.get("boxes", 20_000))
+    return Demands.of(names, ends, boxes, optional(each(text)).checked("discover: polarised", given.get("polarised")))
 
 
 def _shares(given, command):

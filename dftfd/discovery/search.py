@@ -85,6 +85,7 @@ class Specification:
         form, demands = self.form, self.demands
         corrected: dict[str, Any] = {} if self.dispersion is None else {"dispersion": list(self.dispersion)}
         corrected |= {"fit_damping": True} if self.fit_damping else {}
+        corrected |= {"polarised": " ".join(demands.polarised)} if demands.polarised != demands.names else {}
         return {
             "exchange": f"{form.exchange} {' '.join(form.x)}",
             "correlation": f"{form.correlation} {' '.join(form.c)}",

@@ -36,18 +36,24 @@ from dftfd.functionals.named_files import functional_in_file
 
 CONDITIONS = ["ex_nonpositive", "ex_bounded", "ec_nonpositive", "ec_scaling", "uc_monotone", "lieb_oxford"]
 CONDITIONS += ["lieb_oxford_exc", "tc_upper"]  # all that PBE obeys
-COMMON = {"generations": 100_000, "conditions": {"prove": CONDITIONS}}
+DEMANDS = {
+    "prove": CONDITIONS,
+    "domain": {"s": [0, 1000], "alpha": [0, 1000], "zeta": [0, 0.9]},
+    "polarised": ["ec_nonpositive", "ec_scaling", "uc_monotone", "tc_upper"],
+    "boxes": 100_000,
+}
+COMMON = {"generations": 100_000, "conditions": DEMANDS}
 SEARCHES = {
     "gga": {
         "exchange": {"ingredients": ["s2"]},
-        "correlation": {"form": "pbe", "ingredients": ["y", "t2", "s2"]},
+        "correlation": {"form": "factor", "ingredients": ["t2", "rs", "s2"]},
         "dispersion": "revpbe-d3bj",
         "fit_damping": True,
     },
     "mgga": {
-        "exchange": {"ingredients": ["s2", "alpha", "d"]},
-        "correlation": {"form": "pbe", "ingredients": ["y", "alpha", "d"]},
-        "conditions": {"prove": CONDITIONS, "boxes": 100_000},  # 0.75 d in correlation: 13,000 and 33,000 boxes
+        "exchange": {"ingredients": ["s2", "b", "w"]},
+        "correlation": {"form": "factor", "ingredients": ["t2", "b", "w", "rs"]},
+        "complexity": 40,
         "dispersion": "r2scan-d3bj",
         "fit_damping": True,
     },
