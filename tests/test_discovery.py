@@ -16,6 +16,7 @@ from dftfd.cli import main
 from dftfd.discovery.candidate_fits import (
     CORRECTION,
     FAR_S,
+    LARGEST_P,
     VARIABLES,
     Cut,
     Demands,
@@ -62,7 +63,7 @@ from dftfd.verify.model_systems import energy
 from dftfd.verify.proofs import _sampled
 
 RNG = np.random.default_rng(4)
-AT = {name: 3 * RNG.random(24) for name in INGREDIENTS} | {name: 2 * RNG.random(24) - 1 for name in ("d", "w")}
+AT = {name: 3 * RNG.random(24) for name in INGREDIENTS} | {name: 2 * RNG.random(24) - 1 for name in ("d", "b", "w")}
 FORMULAS = [
     "0.804*u(0.27*s2)",
     "0.1*s2/(1 + 0.3*x_asinh_x(60.0*s2))",
@@ -176,6 +177,7 @@ CANDIDATES = [
     ),
     (Form("hole", "factor", ("s2",), ("t2", "rs", "z2")), FORMULAS[1], "0.3*t2*inv(2.0*t2)*sqrt1p(0.1*rs) + 0.1*t2*z2"),
     (Form("hole", "gga_c_pbe"), FORMULAS[0], None),
+    (Form("hole", "factor", ("s2", "b"), ("t2", "b")), "0.1*b + 0.2*s2*b**2", "-0.4*u(8.0*t2) + 0.1*b*inv(0.3*t2)"),
 ]
 
 
@@ -189,7 +191,7 @@ slow = pytest.mark.slow  # two more functionals are traced; many fits
 
 
 @pytest.mark.parametrize(
-    ("form", "x", "c"), [CANDIDATES[2], *(pytest.param(*case, marks=slow) for case in CANDIDATES[:2])]
+    ("form", "x", "c"), [CANDIDATES[2], *(pytest.param(*case, marks=slow) for case in (*CANDIDATES[:2], CANDIDATES[3]))]
 )
 def test_the_written_file_is_the_tree(form, x, c, tmp_path):
     """Energies per volume at spin-polarised points of the loaded file, from the tree with spin scaling by hand."""
@@ -233,6 +235,17 @@ def test_pbe_is_a_member_of_both_forms():
     mu = 0.2195149727645171
     F = 1 + at_points(parsed(f"0.804*u({mu / 0.804!r}*s2)"), {"s2": s2})
     assert native_exchange("gga_x_pbe", s2, alpha) == pytest.approx(F, rel=1e-14)
+
+
+def test_the_potential_of_b_stays_finite_in_a_density_tail():
+    """de_x/dtau is proportional to n^(-1/3) dF_x/dalpha: in the tail of hydrogen it falls for b and w, not for d."""
+    r = np.array([2.0, 5.0, 10.0, 20.0])
+    n = np.exp(-2 * r) / np.pi
+    s2, h = (2 * n / (2 * (3 * np.pi**2) ** (1 / 3) * n ** (4 / 3))) ** 2, 1e-6
+    above, below = (exchange_ingredients(s2, 0 * s2 + x) for x in (h, 0.0))
+    v_tau = {name: n ** (-1 / 3) * (above[name] - below[name]) / h for name in ("d", "b", "w")}
+    assert all(np.all(np.diff(np.abs(v_tau[name])) < 0) for name in ("b", "w"))
+    assert np.abs(v_tau["d"][-1]) > 1e5 * np.abs(v_tau["d"][0])
 
 
 # ---- Conditions.
@@ -291,6 +304,26 @@ def test_a_needle_passes_sampling_and_is_refuted_by_proof():
     assert abs(cut_of(proof).point[1] - 2.0) < 1e-2
 
 
+def test_some_conditions_count_for_polarised_densities_alone():
+    """1 - 30 t^2 zeta^2 gives E_c > 0, where no condition of zeta = 0 sees it."""
+    form, names = Form("", "factor", (), ("t2", "z2")), ["ec_nonpositive", "ec_scaling"]
+    candidate, domain = Candidate(None, parsed("-30.0*t2*z2")), {"zeta": (0.0, 0.9)}
+    for polarised, broken in ((None, set(names)), (names[:1], set(names[:1])), ([], set())):
+        demands = Demands.of(names, domain, 2000, polarised)
+        found = Sampled(form, demands, 512, 0).broken(candidate)
+        assert {cut.condition for cut in found} == broken and all(cut.point[3] > 0 for cut in found)
+        outcomes = [proof_of(form, candidate, name, demands).outcome for name in names]
+        assert outcomes == ["violated" if name in broken else "proved" for name in names]
+
+
+def test_samples_reach_the_ends_of_a_wide_domain():
+    """Half of the points are evenly in s / (1 + s), so that s of 0 to 5 and of 100 to 1000 are both seen."""
+    points = Demands.of(["ec_nonpositive"], {"s": (0.0, 1000.0), "alpha": (0.0, 1000.0)}).points(1000, 0)
+    for name in ("s", "alpha"):
+        x = points[VARIABLES.index(name)]
+        assert x.min() >= 0 and x.max() <= 1000 and np.sum(x < 5) > 300 and np.sum(x > 100) > 300
+
+
 # ---- Fits and proposals.
 
 
@@ -344,6 +377,10 @@ def test_a_fit_finds_b88_from_parameters_far_away():
     found = Fitter(problem).fit(start, 100).candidate
     assert problem.mean_absolute(found) < 1e-5
     assert found.parameters[1:] == pytest.approx([6 * 0.0042, (48 * np.pi**2) ** (2 / 3)], rel=1e-4)
+    steep = Fitter(problem).fit(Candidate(parsed("0.1*u(99.0*s2*s2) + 0.1*u(99.0*s2)")), 100).candidate
+    assert np.all(steep.parameters[1::2] <= LARGEST_P * (1 + 1e-12))
+    steep = Fitter(problem, largest=10.0).fit(steep, 100).candidate
+    assert np.all(steep.parameters[1::2] <= 10 * (1 + 1e-12))
     proposed = [c.key for c, _ in Enumeration(ALONE).propose(Population([], []), RNG, 200)]
     assert proposed.index(start.key) < 150
 
@@ -691,6 +728,14 @@ def test_the_command_writes_a_folder_that_runs(tmp_path, capsys):
         ({"proposers": {"command": 1}, "command": ["rm", "x"]}, "command"),  # no file names a program
         ({"proposers": {"luck": 1}}, "luck"),
         ({"correlation": {"ingredients": ["t2", "z2"]}, "conditions": {"prove": ["ec_nonpositive"]}}, "range of zeta"),
+        (
+            {
+                "correlation": {"ingredients": ["t2", "z2"]},
+                "conditions": {"prove": ["ec_nonpositive"], "domain": {"zeta": [0, 0.9]}, "polarised": []},
+            },
+            "polarised",
+        ),
+        ({"conditions": {"prove": ["ec_nonpositive"], "polarised": ["ec_nonpositiv"]}}, "no condition"),
         ({"seed": "x"}, "seed"),
         ({"dispersion": "revpbe"}, "as 'revpbe-d3bj'"),
         ({"dispersion": "revpbe-d3bk"}, "d3b"),
@@ -777,3 +822,7 @@ def test_exchange_that_grows_without_bound_is_broken_beyond_the_domain():
     (cut,) = sampled.broken(Candidate(parsed("0.8*u(0.26*s2) + 1e-6*s2")))
     assert cut.condition == "ex_bounded" and cut.point[1] == max(FAR_S)
     assert cut.value == pytest.approx(1.804 - 1.8 - 1e-6 * cut.point[1] ** 2, abs=1e-2)
+    demands = Demands.of(["ec_nonpositive", "lieb_oxford_exc"], {})
+    sampled = Sampled(Form("gga_x_pbe", "factor", (), ("t2", "s2")), demands, 64, 0)
+    (cut,) = sampled.broken(Candidate(None, parsed("-0.9*u(1.0*t2) + 1e-6*s2")))
+    assert cut.condition == "lieb_oxford_exc" and cut.point[1] == max(FAR_S)

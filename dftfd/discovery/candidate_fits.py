@@ -48,7 +48,7 @@ CHOICE = 40_000
 """Points among which nodes are chosen."""
 
 LARGEST_C, LEAST_P, LARGEST_P = 50.0, 1e-4, 100.0
-"""Bounds of a parameter's size, and of a positive one's: u(1e4 t2) would be a jump at the uniform gas."""
+"""Bounds of a parameter's size, and of a positive one; u(1e4 t2) would be a jump at the uniform gas."""
 
 TOLERANCE = 1e-7
 """A left side below minus this times the uniform gas's counts as negative here; proofs have no tolerance."""
@@ -441,9 +441,10 @@ class Fitted(NamedTuple):
 
 
 class Fitter:
-    """Fits to the reactions of a problem under cuts.   weight: of the cuts."""
+    """Fits to the reactions of a problem under cuts.   weight: of the cuts.   largest: bound of positive parameters."""
 
-    def __init__(self, problem: Problem, cuts: Sequence[Cut] = (), weight: float = 1.0):
+    def __init__(self, problem: Problem, cuts: Sequence[Cut] = (), weight: float = 1.0, largest: float = LARGEST_P):
+        self._largest = math.log(largest)
         self.form, self._rows = problem.form, problem.with_rows(at_cuts(problem.form, cuts))
         self._corrected = problem.without_corrections
         self._n = len(problem.weight)
@@ -464,7 +465,7 @@ class Fitter:
         """
         is_linear, positive = linear(candidate, self.form), candidate.positive
         least = np.where(positive, math.log(LEAST_P), -LARGEST_C)
-        largest = np.where(positive, math.log(LARGEST_P), LARGEST_C)
+        largest = np.where(positive, self._largest, LARGEST_C)
         n, v = self._n, candidate.parameters
         ridge = RIDGE * np.eye(len(v))
         known: list = [None] * 4

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from dftfd.batch.processes import require_client
-from dftfd.discovery.candidate_fits import VARIABLES, Demands, Problem, finite
+from dftfd.discovery.candidate_fits import LARGEST_P, VARIABLES, Demands, Problem, finite
 from dftfd.discovery.damping import moved, with_damping_slopes, with_dispersion
 from dftfd.discovery.expressions import INGREDIENTS
 from dftfd.discovery.forms import OF_CORRELATION, OF_EXCHANGE, Form, equations, file_text
@@ -128,6 +128,7 @@ _TOP = {
     "generations": whole(1, 10_000_000),
     "population": whole(2, 1_000_000),
     "complexity": whole(2, 1000),
+    "largest_parameter": number(lambda x: 0.1 <= x <= LARGEST_P, f"a number from 0.1 to {LARGEST_P:g}"),
     "proofs": whole(0, 1000),
     "rounds": whole(1, 100),
     "stop_below": number(lambda x: x >= 0, "an error in kcal/mol, 0 or more"),
@@ -165,7 +166,8 @@ def read(given: Any, command: Sequence[str] = ()) -> Specification:
     if demands.names and "z2" in form.ingredients("c") and not is_polarised:
         raise InputError(
             "discover: the conditions of correlation have zeta = 0 alone, where every term in z2 vanishes, so they "
-            "would say nothing of it: give conditions.domain a range of zeta, as zeta = [0, 0.9], or leave z2 out."
+            "would say nothing of it: give conditions.domain a range of zeta, as zeta = [0, 0.9], name one of them in "
+            "conditions.polarised if that is given, or leave z2 out."
         )
     if (points := optional(text).checked("discover: points", data.get("points"))) is not None:
         top["points"] = folder / points

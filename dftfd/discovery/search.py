@@ -20,7 +20,18 @@ import numpy as np
 
 from dftfd.batch.entries import failure
 from dftfd.batch.processes import in_processes, on_cluster
-from dftfd.discovery.candidate_fits import Cut, Demands, Fitter, Problem, Sampled, cut_of, finite, newest, proof_of
+from dftfd.discovery.candidate_fits import (
+    LARGEST_P,
+    Cut,
+    Demands,
+    Fitter,
+    Problem,
+    Sampled,
+    cut_of,
+    finite,
+    newest,
+    proof_of,
+)
 from dftfd.discovery.forms import Candidate, Form
 from dftfd.discovery.points import TrainingPoints
 from dftfd.discovery.proposers import Enumeration, Evolution, FromCommand, Growth, Member, Population, Proposer
@@ -55,7 +66,7 @@ class Specification:
 
     name: of what is found, NAME_1, NAME_2, ...   form: what is searched.   demands: what has to be proved.
     size: candidates of a generation.   generations: how many.   population: candidates that have children.
-    complexity: the largest.   shares: {proposer: share of a generation}.   command: words of a program that proposes.
+    complexity: the largest.   largest_parameter: inside functions.   shares: {proposer: share of a generation}.   command: words of a program that proposes.
     proofs: members of the front that the prover gets after a generation.   rounds: fits of one of them under its cuts.
     stop_below: training error [kcal/mol] that ends the search.   points: file of TrainingPoints; None for dftfd's.
     dispersion: of all candidates, as `Functional.dispersion`.   fit_damping: whether each candidate's s8, a1 and a2
@@ -70,6 +81,7 @@ class Specification:
     generations: int = 20
     population: int = 400
     complexity: int = 30
+    largest_parameter: float = LARGEST_P
     shares: Mapping[str, float] = field(default_factory=lambda: {"evolution": 0.6, "growth": 0.3, "enumeration": 0.1})
     command: tuple[str, ...] = ()
     proofs: int = 3
@@ -85,6 +97,7 @@ class Specification:
         form, demands = self.form, self.demands
         corrected: dict[str, Any] = {} if self.dispersion is None else {"dispersion": list(self.dispersion)}
         corrected |= {"fit_damping": True} if self.fit_damping else {}
+        corrected |= {"largest_parameter": self.largest_parameter} if self.largest_parameter != LARGEST_P else {}
         corrected |= {"polarised": " ".join(demands.polarised)} if demands.polarised != demands.names else {}
         return {
             "exchange": f"{form.exchange} {' '.join(form.x)}",
@@ -161,6 +174,9 @@ class Workshop:
         except Exception as error:
             return failure(cast(Any, piece), error)
 
+    def _fitter(self, problem, cuts, weight=1.0) -> Fitter:
+        return Fitter(problem, cuts, weight, self.specification.largest_parameter)
+
     def _scores(self, candidate: Candidate, loss: float) -> dict[str, Any]:
         own, problems = self.training.multiples(candidate), {"training": self.training, "validation": self.validation}
         found = {name: None if p is None else finite(p.mean_absolute(candidate, own)) for name, p in problems.items()}
@@ -168,7 +184,7 @@ class Workshop:
 
     def _fitted(self, piece) -> list[dict]:
         """Parameters under the cuts, and under those that a small sample adds."""
-        first, last = Fitter(self.nodes, piece.cuts), Fitter(self.training, piece.cuts)
+        first, last = self._fitter(self.nodes, piece.cuts), self._fitter(self.training, piece.cuts)
         front, found = list(piece.front), []
         for k, candidate in enumerate(piece.candidates):
             rng = np.random.default_rng([*piece.seed, k])
@@ -188,7 +204,7 @@ class Workshop:
             for _ in range(REFITS):
                 if broken and fit.loss < NEAR * limit:
                     own += broken
-                    fit = Fitter(self.training, (*piece.cuts, *own)).fit(fit.candidate, EVALUATIONS, tolerance)
+                    fit = self._fitter(self.training, (*piece.cuts, *own)).fit(fit.candidate, EVALUATIONS, tolerance)
                     broken = self.sampled[FEW].broken(fit.candidate)
             front.append((candidate.complexity, fit.loss))
             found.append(self._scores(*fit) | {"broken": broken[:1], "cuts": own})
@@ -199,7 +215,7 @@ class Workshop:
         own, (candidate,), cuts = self.specification, piece.candidates, list(piece.cuts)
         rng, events, proofs, status = np.random.default_rng(piece.seed), [], {}, "given up"
         for turn in range(own.rounds + 1):
-            fitter = Fitter(self.training, newest(cuts), 2.0 ** max(turn - 1, 0))
+            fitter = self._fitter(self.training, newest(cuts), 2.0 ** max(turn - 1, 0))
             fit = fitter.best_of(candidate, EVALUATIONS, rng, 1 if turn else STARTS)
             candidate = fit.candidate
             if turn == own.rounds:

@@ -42,7 +42,7 @@ DEMANDS = {
     "polarised": ["ec_nonpositive", "ec_scaling", "uc_monotone", "tc_upper"],
     "boxes": 100_000,
 }
-COMMON = {"generations": 100_000, "conditions": DEMANDS}
+COMMON = {"generations": 100_000, "largest_parameter": 10.0, "conditions": DEMANDS}
 SEARCHES = {
     "gga": {
         "exchange": {"ingredients": ["s2"]},
