@@ -66,7 +66,8 @@ class Specification:
 
     name: of what is found, NAME_1, NAME_2, ...   form: what is searched.   demands: what has to be proved.
     size: candidates of a generation.   generations: how many.   population: candidates that have children.
-    complexity: the largest.   largest_parameter: inside functions.   shares: {proposer: share of a generation}.   command: words of a program that proposes.
+    complexity: the largest.   largest_parameter: of those inside functions.
+    shares: {proposer: share of a generation}.   command: words of a program that proposes.
     proofs: members of the front that the prover gets after a generation.   rounds: fits of one of them under its cuts.
     stop_below: training error [kcal/mol] that ends the search.   points: file of TrainingPoints; None for dftfd's.
     dispersion: of all candidates, as `Functional.dispersion`.   fit_damping: whether each candidate's s8, a1 and a2
