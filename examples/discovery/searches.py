@@ -5,7 +5,8 @@
 FOLDER/gga and FOLDER/mgga hold the searches (docs/discovery.md), validation.csv, errors by which one of the front is
 chosen, and held_out.csv, a comparison on fixed densities. With --gscdb, benchmark.csv compares it, self-consistently,
 with others on random reactions of GSCDB137. All have D3(BJ). Everything goes on where it was interrupted: searches from
-their records up to the hours that they have had in all, comparisons that are there are not made again.
+their records up to the hours that they have had in all, comparisons that are there are not made again. A search
+begins with the formulas of FOLDER/gga/start.jsonl or FOLDER/mgga/start.jsonl, if there is one (`dftfd discover --from`).
 """
 
 import argparse
@@ -42,18 +43,17 @@ DEMANDS = {
     "polarised": ["ec_nonpositive", "ec_scaling", "uc_monotone", "tc_upper"],
     "boxes": 100_000,
 }
-COMMON = {"generations": 100_000, "largest_parameter": 10.0, "conditions": DEMANDS}
+COMMON = {"generations": 100_000, "complexity": 40, "largest_parameter": 10.0, "conditions": DEMANDS}
 SEARCHES = {
     "gga": {
         "exchange": {"ingredients": ["s2"]},
-        "correlation": {"form": "factor", "ingredients": ["t2", "rs", "s2"]},
+        "correlation": {"form": "factor", "ingredients": ["t2", "rs", "s2", "z2"]},
         "dispersion": "revpbe-d3bj",
         "fit_damping": True,
     },
     "mgga": {
         "exchange": {"ingredients": ["s2", "b", "w"]},
         "correlation": {"form": "factor", "ingredients": ["t2", "b", "w", "rs"]},
-        "complexity": 40,
         "dispersion": "r2scan-d3bj",
         "fit_damping": True,
     },
@@ -78,7 +78,9 @@ def searched(name: str, folder: Path, hours: float, jobs: int):
         print(f"{name}, {spent:.2f} h:", *found.summary, sep="\n  ", flush=True)
 
     given = COMMON | SEARCHES[name] | {"name": name}
-    return discover(given, folder=folder, resume=True, hours=max(hours - had, 1e-6), jobs=jobs, on_step=step)
+    start = folder / "start.jsonl"
+    options = {"hours": max(hours - had, 1e-6), "jobs": jobs, "candidates": start if start.exists() else None}
+    return discover(given, folder=folder, resume=True, on_step=step, **options)
 
 
 def damped(found, f, folder: Path) -> str:
