@@ -308,12 +308,11 @@ def test_some_conditions_count_for_polarised_densities_alone():
     """1 - 30 t^2 zeta^2 gives E_c > 0, where no condition of zeta = 0 sees it."""
     form, names = Form("", "factor", (), ("t2", "z2")), ["ec_nonpositive", "ec_scaling"]
     candidate, domain = Candidate(None, parsed("-30.0*t2*z2")), {"zeta": (0.0, 0.9)}
-    for polarised, broken in ((None, set(names)), (names[:1], set(names[:1])), ([], set())):
-        demands = Demands.of(names, domain, 2000, polarised)
+    for polarised, broken in ((None, {names[0]}), (names[:1], {names[0]}), (names[1:], set())):
+        demands = Demands.of(names, domain, polarised=polarised)
         found = Sampled(form, demands, 512, 0).broken(candidate)
         assert {cut.condition for cut in found} == broken and all(cut.point[3] > 0 for cut in found)
-        outcomes = [proof_of(form, candidate, name, demands).outcome for name in names]
-        assert outcomes == ["violated" if name in broken else "proved" for name in names]
+        assert proof_of(form, candidate, names[0], demands).outcome == ("violated" if broken else "proved")
 
 
 def test_samples_reach_the_ends_of_a_wide_domain():

@@ -6,7 +6,7 @@ FOLDER/gga and FOLDER/mgga hold the searches (docs/discovery.md), validation.csv
 chosen, and held_out.csv, a comparison on fixed densities. With --gscdb, benchmark.csv compares it, self-consistently,
 with others on random reactions of GSCDB137. All have D3(BJ). Everything goes on where it was interrupted: searches from
 their records up to the hours that they have had in all, comparisons that are there are not made again. A search
-begins with the formulas of FOLDER/gga/start.jsonl or FOLDER/mgga/start.jsonl, if there is one (`dftfd discover --from`).
+begins with the formulas of FOLDER/gga/start.jsonl or FOLDER/mgga/start.jsonl, if there is one (`--from`).
 """
 
 import argparse
