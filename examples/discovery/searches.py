@@ -58,7 +58,7 @@ SEARCHES = {
         "fit_damping": True,
     },
 }
-BASIS, LIMIT, SEED, ATOMS = "def2-tzvp", 80, 2, 12
+BASIS, LIMIT, SEED, ATOMS = "def2-tzvp", 80, 3, 12
 """Of the self-consistent comparison: random reactions of molecules of so many atoms at most."""
 SLOW = "CUAGAU83"
 """Clusters of copper, silver and gold, whose calculations take minutes, left out of self-consistent comparisons."""
