@@ -99,11 +99,14 @@ def damped(found, f, folder: Path) -> str:
 def best_of(found, folder: Path, jobs: int, finalists: int):
     """The member of the front whose self-consistent error of validation reactions is least, and its file.
 
-    Of at most `finalists` whose error on fixed densities is at most half above the least; errors in validation.csv.
+    Of about `finalists` whose error on fixed densities is at most half above the least: the best ones, and half of them
+    spread over the others. Errors in validation.csv.
     """
     least = min(f.score for f in found.front)
     near = [f for f in reversed(found.front) if f.score < 1.5 * least]
-    near = {damped(found, f, folder): f for f in near[:: -(-len(near) // finalists)]}
+    leading, others = near[: -(-finalists // 2)], near[-(-finalists // 2) :]
+    step = -(-len(others) // max(finalists // 2, 1)) or 1
+    near = {damped(found, f, folder): f for f in (*leading, *others[step // 2 :: step])}
     options = {"basis": BASIS, "jobs": jobs, "record": folder / "validation.jsonl"}
     points = TrainingPoints.read().of("validation")
     points = points.chosen([subset != SLOW for subset in points.subsets])
