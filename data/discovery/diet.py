@@ -13,7 +13,7 @@ from dftfd.benchmarks.collections import read_set
 from dftfd.discovery.points import TrainingPoints, ledger_in
 from dftfd.discovery.scores import ratio, score_on_benchmark
 
-ATOMS, BASIS, DENSITY = 12, "def2-tzvp", "pbe"
+ATOMS, BASIS, DENSITY = 21, "def2-tzvp", "pbe"
 PEERS = ["pbe-d3bj", "revpbe-d3bj", "r2scan-d3bj"]
 
 if __name__ == "__main__":
@@ -25,7 +25,7 @@ if __name__ == "__main__":
     asked.add_argument("--jobs", type=int, default=2)
     given = asked.parse_args()
     found = read_set("diet:150", given.data)
-    n_atoms = lambda name: found.species[name].atoms.count(";")
+    n_atoms = lambda name: found.species[name].atoms.count(";") + 1
     found = found.of(r for r in found.reactions if all(n_atoms(name) <= given.atoms for name, _ in r.stoichiometry))
     options = {"basis": BASIS, "density": DENSITY, "jobs": given.jobs, "record": given.folder / "diet.jsonl"}
     ledger, why = ledger_in(given.folder), f"diet-150 for {', '.join(given.functionals)}"
