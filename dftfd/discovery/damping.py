@@ -11,9 +11,8 @@ from dataclasses import replace
 import numpy as np
 from scipy.optimize import minimize
 
-from dftfd.benchmarks import read_set
 from dftfd.discovery.points import TrainingPoints
-from dftfd.discovery.scores import SETS
+from dftfd.discovery.scores import SETS, shipped
 from dftfd.errors import InputError, InputWarning, shown
 from dftfd.functionals.empirical_dispersion import numbers_of
 from dftfd.libcint.mole import HARTREE_IN_KCAL
@@ -96,7 +95,7 @@ def _text(numbers):
 
 
 def _molecules(points) -> list[Molecule]:
-    species = {f"{which}/{key}": one for which in SETS for key, one in read_set(which).species.items()}
+    species, _ = shipped()
     if unknown := [name for name in points.molecules if name not in species]:
         raise InputError(
             f"no geometry of {shown(unknown[0])} is known, so it has no dispersion correction; molecules SET/NAME of "

@@ -5,6 +5,7 @@ An evaluation of held-out reactions is counted in a ledger, in all three tiers.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -124,15 +125,22 @@ def used_reactions(points: TrainingPoints) -> list[str]:
 
 def benchmark_set_of(names: Sequence[str]) -> BenchmarkSet:
     """Reactions of the sets that come with dftfd, by the names SUBSET/NAME that training points give them."""
-    known: dict[str, tuple[Reaction, str]] = {}
+    species, known = shipped()
+    if unknown := [name for name in names if name not in known]:
+        raise InputError(f"no set of {', '.join(SETS)} has the reaction {shown(unknown[0])}, as SUBSET/NAME.")
+    return BenchmarkSet("training points", species, ()).of(_of_set(*known[name]) for name in names)
+
+
+@cache
+def shipped() -> tuple[dict[str, Any], dict[str, tuple[Reaction, str]]]:
+    """Molecules SET/NAME and reactions SUBSET/NAME, with the name of their set, of the sets that come with dftfd."""
     species: dict[str, Any] = {}
+    known: dict[str, tuple[Reaction, str]] = {}
     for which in SETS:
         found = read_set(which)
         species |= {f"{which}/{key}": one for key, one in found.species.items()}
         known |= {f"{r.subset}/{r.name}": (r, which) for r in found.reactions}
-    if unknown := [name for name in names if name not in known]:
-        raise InputError(f"no set of {', '.join(SETS)} has the reaction {shown(unknown[0])}, as SUBSET/NAME.")
-    return BenchmarkSet("training points", species, ()).of(_of_set(*known[name]) for name in names)
+    return species, known
 
 
 def _of_set(reaction, which):
