@@ -737,6 +737,11 @@ def test_the_command_writes_a_folder_that_runs(tmp_path, capsys):
             "polarised",
         ),
         ({"conditions": {"prove": ["ec_nonpositive"], "polarised": ["ec_nonpositiv"]}}, "no condition"),
+        ({"conditions": {"prove": ["ec_nonpositive"], "polarised": ["ec_nonpositive"]}}, "range of zeta"),
+        (
+            {"conditions": {"prove": ["ec_nonpositive"], "domain": {"zeta": [0, 0.9]}, "polarised": ["ec_scaling"]}},
+            "conditions to prove",
+        ),
         ({"seed": "x"}, "seed"),
         ({"dispersion": "revpbe"}, "as 'revpbe-d3bj'"),
         ({"dispersion": "revpbe-d3bk"}, "d3b"),
@@ -763,6 +768,8 @@ def test_candidates_are_fitted_beside_their_dispersion(tmp_path):
     assert best.candidate.parameters == pytest.approx([0.804, 0.2195149727645171 / 0.804], rel=1e-5)
     with pytest.raises(CheckpointError):
         dftfd.discover(given | {"dispersion": "pbe-d3bj"}, **start, resume=True)
+    with pytest.raises(CheckpointError, match="largest_parameter"):
+        dftfd.discover(given | {"largest_parameter": 10.0}, **start, resume=True)
 
 
 def test_other_inputs_that_do_not_fit_are_refused(tmp_path):

@@ -7,14 +7,16 @@ than these bounds and the uniform gas are left out, so formulas with proved cond
 """
 
 import csv
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from scipy.interpolate import BSpline
+from scipy.linalg import block_diag
 from scipy.optimize import lsq_linear
 
 from dftfd.discovery.candidate_fits import CORRECTION, Problem
-from dftfd.discovery.damping import with_damping_slopes
+from dftfd.discovery.damping import UNITS, with_damping_slopes
 from dftfd.discovery.forms import Form, Gas, exchange_ingredients, native_correlation, native_exchange
 from dftfd.discovery.points import TrainingPoints
 
@@ -81,55 +83,48 @@ def correlation(points, name):
     return native_correlation(name, points.c_rs, points.c_zeta, points.c_s2, points.c_alpha)
 
 
-def errors(points, problem, xc):
-    """(fixed part, columns) of errors [kcal/mol]: splines' coefficients, then multiples of corrections."""
-    _, x, _, c = xc
-    S = problem.of_exchange, problem.of_correlation
-    fixed, columns = problem.fixed, [S[0] @ exchange_splines(points, x)]
-    if isinstance(c, str):
-        fixed = fixed + S[1] @ correlation(points, c)
-    else:
-        columns.append(S[1] @ (correlation(points, "lda_c_pw_mod")[:, None] * correlation_splines(points, c)))
-    return fixed, np.hstack([*columns, problem.corrections])
-
-
+@dataclass(frozen=True)
 class Reactions:
-    """Reactions of a role: weights (reaction,), errors without exchange and correlation, and sums over points."""
+    """Those of a role.   problem: their errors without exchange and correlation, X and C sum over points."""
 
-    def __init__(self, points):
-        empty = Problem.of_points(points, Form("", ""))
-        self.points, self.weight, self.fixed, self.corrections = points, empty.weight, empty.fixed, empty.corrections
-        self.of_exchange, self.of_correlation = empty.X, empty.C
+    points: TrainingPoints
+    problem: Problem
+
+    @classmethod
+    def of(cls, points: TrainingPoints) -> "Reactions":
+        return cls(points, Problem.of_points(points, Form("", "")))
 
     def mean_absolute(self, errors) -> float:
-        return float(np.sum(self.weight * np.abs(errors)) / np.sum(self.weight))
+        return float(np.average(np.abs(errors), weights=self.problem.weight))
+
+    def errors(self, x, c):
+        """(fixed part, columns) of errors [kcal/mol]: splines' coefficients, then multiples of corrections."""
+        points, own = self.points, self.problem
+        fixed, columns = own.fixed, [own.X @ exchange_splines(points, x)]
+        if isinstance(c, str):
+            fixed = fixed + own.C @ correlation(points, c)
+        else:
+            columns.append(own.C @ (correlation(points, "lda_c_pw_mod")[:, None] * correlation_splines(points, c)))
+        return fixed, np.hstack([*columns, own.corrections])
 
 
-def limit(roles, xc):
+def limit(roles, x, bound, c):
     """(number of splines, training error, validation error)."""
-    _, x, bound, c = xc
-    training = roles["training"]
-    fixed, A = errors(training.points, training, xc)
     uniform = [at_uniform_gas(x)] + ([] if isinstance(c, str) else [at_uniform_gas(c)])
-    counts = [rows.shape[1] for rows in uniform]
-    n, extra = sum(counts), training.corrections.shape[1]
-    upper = np.concatenate([np.full(k, top) for k, top in zip(counts, (bound, 1.0), strict=False)])
-    ridge = np.diag([RIDGE] * n + [CORRECTION] * extra)
-    known = np.zeros((sum(map(len, uniform)), n + extra))
-    row = column = 0
-    for rows in uniform:
-        known[row : row + len(rows), column : column + rows.shape[1]] = UNIFORM * rows
-        row, column = row + len(rows), column + rows.shape[1]
-    W = training.weight
-    left = np.vstack([W[:, None] * A, ridge, known])
+    counts, extra = [rows.shape[1] for rows in uniform], len(UNITS)
+    n = sum(counts)
+    fixed, A = roles["training"].errors(x, c)
+    W, known = roles["training"].problem.weight, UNIFORM * block_diag(*uniform, np.zeros((0, extra)))
+    left = np.vstack([W[:, None] * A, np.diag([RIDGE] * n + [CORRECTION] * extra), known])
     right = np.concatenate([-W * fixed, [RIDGE] * n, [0.0] * extra, [UNIFORM] * len(known)])
+    upper = np.repeat([bound, 1.0][: len(counts)], counts)
     bounds = np.append(np.zeros(n), [-np.inf] * extra), np.append(upper, [np.inf] * extra)
     found = lsq_linear(left, right, bounds, max_iter=2000)
     if not found.success:
         raise RuntimeError(found.message)
     means = []
     for own in roles.values():
-        fixed, A = errors(own.points, own, xc)
+        fixed, A = own.errors(x, c)
         means.append(own.mean_absolute(fixed + A @ found.x))
     return n, *means
 
@@ -138,21 +133,19 @@ if __name__ == "__main__":
     every, roles = TrainingPoints.read(), {}
     for name in ("revpbe", "r2scan"):
         roles[name] = {
-            role: Reactions(with_damping_slopes(every.of(role), "d3bj", name)) for role in ("training", "validation")
+            role: Reactions.of(with_damping_slopes(every.of(role), "d3bj", name)) for role in ("training", "validation")
         }
     rows = []
     for name, (dispersion, x, c) in KNOWN.items():
         means = []
         for own in roles[dispersion].values():
             F_x = native_exchange(x, own.points.x_s2, own.points.x_alpha)
-            means.append(
-                own.mean_absolute(own.fixed + own.of_exchange @ F_x + own.of_correlation @ correlation(own.points, c))
-            )
+            xc = own.problem.X @ F_x + own.problem.C @ correlation(own.points, c)
+            means.append(own.mean_absolute(own.problem.fixed + xc))
         rows.append([f"{name}-D3", "", 0, *means])
-    for xc in LIMITS:
-        dispersion, x, bound, c = xc
+    for dispersion, x, bound, c in LIMITS:
         of_c = c if isinstance(c, str) else f"PW92 G({', '.join(c)})"
-        rows.append([f"F_x({', '.join(x)}) <= {bound}", of_c, *limit(roles[dispersion], xc)])
+        rows.append([f"F_x({', '.join(x)}) <= {bound}", of_c, *limit(roles[dispersion], x, bound, c)])
         print(rows[-1], flush=True)
     with open(Path(__file__).with_suffix(".csv"), "w", newline="") as stream:
         table = csv.writer(stream, lineterminator="\n")

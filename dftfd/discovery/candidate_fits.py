@@ -58,6 +58,9 @@ MOST_CUTS = 24
 
 VARIABLES = ("rs", "s", "alpha", "zeta")
 
+FAR_S = (10.0, 20.0, 50.0, 1e2, 1e3, 1e4, 1e6)
+"""Reduced gradients s beyond the domain: if F_xc grows without bound, energies of atoms may collapse."""
+
 STEP = 4e-3
 DIFFERENCES = {
     0: {0: 1.0},
@@ -283,6 +286,12 @@ class Demands:
             if name not in CONDITIONS:
                 close = ", ".join(closest_names(name, CONDITIONS))
                 raise InputError(f"there is no condition {shown(name)}; the closest are {close}.")
+        for name in polarised or ():
+            if name not in names or domain.get("zeta", DOMAIN["zeta"])[1] == 0:
+                raise InputError(
+                    f"polarised {shown(name)} is one of the conditions to prove, for a domain with a range of zeta, as "
+                    "zeta = [0, 0.9]."
+                )
         for name, ends in domain.items():
             if not ends[0] <= ends[1]:
                 raise InputError(
@@ -365,10 +374,6 @@ def at_cuts(form: Form, cuts: Sequence[Cut]) -> Rows | None:
     return relative(left_sides(form, [cut.condition for cut in cuts], range(len(cuts)), points))[0] if cuts else None
 
 
-FAR_S = (10.0, 20.0, 50.0, 1e2, 1e3, 1e4, 1e6)
-"""Reduced gradients s beyond the domain: if F_xc grows without bound, energies of atoms may collapse."""
-
-
 class Sampled:
     """Conditions at random points of the domain and at large s."""
 
@@ -380,9 +385,7 @@ class Sampled:
         if self.names:
             starts = np.array([0 if name in demands.polarised else n for name in self.names])
             self._places = (starts[:, None] + np.arange(n)).ravel()
-            self._own = np.split(np.arange(len(self._places)), len(self.names))
-            names = np.repeat(self.names, n)
-            self._rows, self._unit = relative(left_sides(form, names, self._places, self.points))
+            self._rows, self._unit = relative(left_sides(form, np.repeat(self.names, n), self._places, self.points))
 
     def broken(self, candidate: Candidate) -> list[Cut]:
         """Where each broken condition is broken most, or has no value, the worst one first; empty if none is."""
@@ -390,8 +393,9 @@ class Sampled:
             return []
         g = self._rows.values(candidate)
         g = np.where(np.isnan(g), -np.inf, g)
-        worst = [(name, own[np.argmin(g[own])]) for name, own in zip(self.names, self._own, strict=True)]
-        found = sorted((float(g[k]), name, k) for name, k in worst)
+        n = len(g) // len(self.names)
+        worst = np.argmin(g.reshape(-1, n), axis=1) + n * np.arange(len(self.names))
+        found = sorted((float(g[k]), name, k) for name, k in zip(self.names, worst, strict=True))
         return [
             Cut(name, tuple(map(float, self.points[:, self._places[k]])), finite(least * self._unit[k]))
             for least, name, k in found

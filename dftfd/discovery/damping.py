@@ -12,7 +12,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from dftfd.discovery.points import TrainingPoints
-from dftfd.discovery.scores import SETS, shipped
+from dftfd.discovery.scores import SETS, known_reactions
 from dftfd.errors import InputError, InputWarning, shown
 from dftfd.functionals.empirical_dispersion import numbers_of
 from dftfd.libcint.mole import HARTREE_IN_KCAL
@@ -95,7 +95,7 @@ def _text(numbers):
 
 
 def _molecules(points) -> list[Molecule]:
-    species, _ = shipped()
+    species, _ = known_reactions()
     if unknown := [name for name in points.molecules if name not in species]:
         raise InputError(
             f"no geometry of {shown(unknown[0])} is known, so it has no dispersion correction; molecules SET/NAME of "

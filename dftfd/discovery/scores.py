@@ -125,14 +125,14 @@ def used_reactions(points: TrainingPoints) -> list[str]:
 
 def benchmark_set_of(names: Sequence[str]) -> BenchmarkSet:
     """Reactions of the sets that come with dftfd, by the names SUBSET/NAME that training points give them."""
-    species, known = shipped()
+    species, known = known_reactions()
     if unknown := [name for name in names if name not in known]:
         raise InputError(f"no set of {', '.join(SETS)} has the reaction {shown(unknown[0])}, as SUBSET/NAME.")
     return BenchmarkSet("training points", species, ()).of(_of_set(*known[name]) for name in names)
 
 
 @cache
-def shipped() -> tuple[dict[str, Any], dict[str, tuple[Reaction, str]]]:
+def known_reactions() -> tuple[dict[str, Any], dict[str, tuple[Reaction, str]]]:
     """Molecules SET/NAME and reactions SUBSET/NAME, with the name of their set, of the sets that come with dftfd."""
     species: dict[str, Any] = {}
     known: dict[str, tuple[Reaction, str]] = {}

@@ -60,6 +60,9 @@ KEPT = 8
 """Best candidates of each complexity that wait for the prover."""
 
 
+_IN_IDENTITY = ("seed", "size", "population", "complexity", "largest_parameter", "proofs", "rounds", "fit_damping")
+
+
 @dataclass(frozen=True)
 class Specification:
     """A search.
@@ -96,20 +99,17 @@ class Specification:
     def identity(self) -> dict[str, Any]:
         """What the numbers of a run depend on, but for the points; generations may be added later."""
         form, demands = self.form, self.demands
-        corrected: dict[str, Any] = {} if self.dispersion is None else {"dispersion": list(self.dispersion)}
-        corrected |= {"fit_damping": True} if self.fit_damping else {}
-        corrected |= {"largest_parameter": self.largest_parameter} if self.largest_parameter != LARGEST_P else {}
-        corrected |= {"polarised": " ".join(demands.polarised)} if demands.polarised != demands.names else {}
         return {
             "exchange": f"{form.exchange} {' '.join(form.x)}",
             "correlation": f"{form.correlation} {' '.join(form.c)}",
             "conditions": " ".join(demands.names),
+            "polarised": " ".join(demands.polarised),
             "domain": {name: list(ends) for name, ends in demands.domain.items()},
             "boxes": demands.boxes,
             "shares": dict(self.shares),
             "command": list(self.command),
-            **corrected,
-        } | {name: getattr(self, name) for name in ("seed", "size", "population", "complexity", "proofs", "rounds")}
+            "dispersion": list(self.dispersion or ()),
+        } | {name: getattr(self, name) for name in _IN_IDENTITY}
 
 
 # ---- pieces.

@@ -11,6 +11,7 @@ begins with the formulas of FOLDER/gga/start.jsonl or FOLDER/mgga/start.jsonl, i
 
 import argparse
 import csv
+import math
 import subprocess
 import sys
 import time
@@ -99,14 +100,16 @@ def damped(found, f, folder: Path) -> str:
 def best_of(found, folder: Path, jobs: int, finalists: int):
     """The member of the front whose self-consistent error of validation reactions is least, and its file.
 
-    Of about `finalists` whose error on fixed densities is at most half above the least: the best ones, and half of them
+    Of at most `finalists` whose error on fixed densities is at most half above the least: the best, and half of them
     spread over the others. Errors in validation.csv.
     """
     least = min(f.score for f in found.front)
     near = [f for f in reversed(found.front) if f.score < 1.5 * least]
-    leading, others = near[: -(-finalists // 2)], near[-(-finalists // 2) :]
-    step = -(-len(others) // max(finalists // 2, 1)) or 1
-    near = {damped(found, f, folder): f for f in (*leading, *others[step // 2 :: step])}
+    half = (finalists + 1) // 2
+    leading, others = near[:half], near[half:]
+    step = max(1, math.ceil(len(others) / max(finalists - half, 1)))
+    spread = others[step // 2 :: step] if finalists > half else []
+    near = {damped(found, f, folder): f for f in (*leading, *spread)}
     options = {"basis": BASIS, "jobs": jobs, "record": folder / "validation.jsonl"}
     points = TrainingPoints.read().of("validation")
     points = points.chosen([SLOW not in subset for subset in points.subsets])
