@@ -289,8 +289,8 @@ class Demands:
         for name in polarised or ():
             if name not in names or domain.get("zeta", DOMAIN["zeta"])[1] == 0:
                 raise InputError(
-                    f"polarised {shown(name)}: one of the conditions to prove expected, and a domain with a range of zeta, "
-                    "as zeta = [0, 0.9]."
+                    f"polarised {shown(name)}: one of the conditions to prove expected, and a domain with a range of "
+                    "zeta, as zeta = [0, 0.9]."
                 )
         for name, ends in domain.items():
             if not ends[0] <= ends[1]:
